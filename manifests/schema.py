@@ -1,0 +1,187 @@
+"""What is stored beside the fragments, as types: descriptor, manifest, mark, shard record, index.
+
+The text of each field's meaning is `docs/format.md`; a type here and a table there say the same.
+"""
+
+from typing import Any
+
+import msgspec
+
+FORMAT = (1, 0)
+"""Major and minor version written by this release. A newer minor is read (and its unknown fields kept)."""
+
+
+class Document(msgspec.Struct, kw_only=True, omit_defaults=False):
+    """A top-level stored document. `extra` keeps the fields of a newer minor version for whoever writes it again."""
+
+    format: tuple[int, int] = FORMAT
+    requires: list[str] = []
+    extra: dict[str, Any] = {}
+
+
+# -- shard record ------------------------------------------------------------------------------------------
+
+
+class CodeSpec(msgspec.Struct, kw_only=True, frozen=True):
+    """A linear code: `matrix` is the (m, k) parity matrix, row by row, so that any reader can decode any of them."""
+
+    family: str = "rs-reedsolo"
+    k: int
+    m: int
+    matrix: bytes
+
+
+class Digest(msgspec.Struct, kw_only=True, frozen=True):
+    """How blocks are digested: `block` bytes of a fragment at a time."""
+
+    algorithm: str = "crc32c"
+    block: int = 1 << 20
+
+
+class StripeSource(msgspec.Struct, kw_only=True, frozen=True):
+    """An unchanged stripe of an older checkpoint that this shard uses again."""
+
+    session: str
+    ordinal: int
+    shard_id: str
+    stripe: int
+
+
+class Stripe(msgspec.Struct, kw_only=True):
+    """`length` bytes of the shard from `offset`. `at`: for each fragment the position of its target, or None if it is
+    not stored (empty, or lost by a late failure). `crc`: little-endian u32 for every block of every fragment in order;
+    a fragment's stored length follows from `stored_length`, k and the block size."""
+
+    offset: int
+    length: int
+    stored_length: int
+    code: int = 0
+    transforms: list[Any] = []
+    frames: Any = None
+    source: StripeSource | None = None
+    at: list[int | None]
+    crc: bytes
+    strong: Any = None
+
+
+class TensorEntry(msgspec.Struct, kw_only=True):
+    """One tensor, chunk of a tensor, or byte object in a shard's safetensors stream.
+
+    `name` is its name in the stream, `fqn` the key in the state dict. `dtype` is the true dtype ("bfloat16",
+    "complex128" …, "object" for a byte object) even where the stream says U8. `offset` counts from the start of the
+    *stream* (header included); `nbytes` from there. `range` is the chunk's offset in the global tensor, one number a
+    dimension; None for byte objects.
+    """
+
+    name: str
+    fqn: str
+    aliases: list[str] = []
+    dtype: str
+    shape: list[int]
+    offset: int
+    nbytes: int
+    global_shape: list[int] | None = None
+    range: list[int] | None = None
+    digest: str | None = None
+
+
+class ShardRecord(Document, kw_only=True):
+    """The stripe table, digests and tensor table of one shard; written by the rank that wrote the shard."""
+
+    shard_id: str
+    rank: int
+    stream: str = "safetensors"
+    length: int
+    targets: list[str]
+    codes: list[CodeSpec]
+    digest: Digest = Digest()
+    stripes: list[Stripe]
+    tensors: list[TensorEntry]
+
+
+# -- references and index ----------------------------------------------------------------------------------
+
+
+class Reference(msgspec.Struct, kw_only=True, frozen=True):
+    """Another stored object: where it is and what it must be. `raw_size` bounds what inflating it may give."""
+
+    path: str
+    size: int
+    raw_size: int
+    sha256: str
+    targets: list[str]
+
+
+class ShardReference(msgspec.Struct, kw_only=True, frozen=True):
+    """One shard of a checkpoint."""
+
+    shard_id: str
+    rank: int
+    length: int
+    record: Reference
+
+
+class Tolerance(msgspec.Struct, kw_only=True, frozen=True):
+    """How many targets, and how many domains, may be lost with every byte still loadable. Never rounded up."""
+
+    targets: int
+    domains: int
+
+
+class Missing(msgspec.Struct, kw_only=True, frozen=True):
+    """What a target that failed late in a save did not get."""
+
+    target: str
+    fragments: int
+    records: int = 0
+
+
+# -- manifest and marks ------------------------------------------------------------------------------------
+
+
+class Copy(msgspec.Struct, kw_only=True):
+    """The whole checkpoint in one tier."""
+
+    tier: str
+    index: Reference
+
+
+class Manifest(Document, kw_only=True):
+    """What makes a checkpoint. `kind`: "save", "repair", "copy" or "void" (a register closed without a save)."""
+
+    kind: str
+    run: str
+    session: str
+    ordinal: int
+    version: int = 1
+    name: str | None = None
+    checkpoint_id: str | None = None
+    step: int | None = None
+    world: int = 0
+    bytes: int = 0
+    created: str = ""
+    user: dict[str, Any] = {}
+    tolerance: Tolerance | None = None
+    missing: list[Missing] = []
+    copies: list[Copy] = []
+    uses: list[tuple[str, int]] = []
+
+
+class Mark(Document, kw_only=True):
+    """A fact about a checkpoint that is only ever added. `kind`: "delete", "undelete", "tag" or "untag"."""
+
+    kind: str
+    of: tuple[str, int]
+    undoes: str | None = None
+    tag: str | None = None
+    created: str = ""
+
+
+# -- the target's own ----------------------------------------------------------------------------------------
+
+
+class Identity(Document, kw_only=True):
+    """`ckptstore.json`: which store a target belongs to and the name that manifests know it by. Never changes."""
+
+    store_id: str
+    target: str
