@@ -1,0 +1,231 @@
+"""Every object name of a store, and the rules for the names that go into them.
+
+Object names hold only what these functions check: names of tensors and values never form object names, and
+nothing read from a stored document reaches a path unchecked. `docs/format.md`, "Object names", is the same list.
+
+Everything that counts as a vote lies under the *incarnation* of its target: a put that was meant for an
+incarnation since forgotten lands where nobody looks. Data, shard records and indexes are named by random ids.
+"""
+
+import hashlib
+import os
+import re
+
+from manifests.errors import NumberOutOfRange, UnsafeName
+
+IDENTITY = "ckptstore.json"
+INCARNATIONS = "incarnations/"
+RUNS = "runs/"
+
+MAX_NUMBER = 999_999_999
+"""Highest session, ordinal, version or stripe number: nine digits (names show at least six)."""
+
+_RUN = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_TOKEN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_NUMBER = re.compile(r"[0-9]{6,9}")
+
+
+def new_token() -> str:
+    """128 random bits in hexadecimal: a shard id, the random part of a name, an incarnation."""
+    return os.urandom(16).hex()
+
+
+def check_run(name: str) -> str:
+    """Return `name` if it is a run name (`[a-z0-9][a-z0-9._-]{0,63}`); raise UnsafeName otherwise."""
+    return _check(_RUN, name, "run name")
+
+
+def check_label(name: str) -> str:
+    """Return `name` if it can name a target, tier or tag (as a run, capitals too); raise UnsafeName otherwise."""
+    return _check(_LABEL, name, "name")
+
+
+def check_token(name: str) -> str:
+    """Return `name` if it is an id (`[a-z0-9][a-z0-9_-]{0,63}`: no dots); raise UnsafeName otherwise."""
+    return _check(_TOKEN, name, "id")
+
+
+def check_session(name: str) -> str:
+    """Return `name` if it is a session, `<number:06d>.<random>`; raise UnsafeName otherwise."""
+    split_session(name)
+    return name
+
+
+def session_name(number: int, random: str) -> str:
+    """Return the name of the `number`-th opening of a run for saving. Raises NumberOutOfRange, UnsafeName."""
+    return f"{_number(number, 'session number')}.{check_token(random)}"
+
+
+def split_session(name: str) -> tuple[int, str]:
+    """Split a session's name into number and random part; this pair orders sessions. Raises UnsafeName."""
+    number, dot, random = name.partition(".")
+    if not dot:
+        raise UnsafeName(f"{name!r} is not a session: it must be <number>.<random>", name=name)
+    return _parse_number(number, name), check_token(random)
+
+
+# -- data, records and indexes: named by random ids ----------------------------------------------------------
+
+
+def fragment(run: str, shard_id: str, stripe: int, fragment: int) -> str:
+    """Return the name of a fragment. The first directory spreads request limits per prefix over 256 values."""
+    if not 0 <= fragment <= 254:  # noqa: PLR2004 - a code over GF(2^8) has at most 255 fragments
+        raise NumberOutOfRange(
+            f"fragment {fragment} is not in 0..254", field="fragment", found=fragment, low=0, high=254
+        )
+    return f"{shard_data_prefix(run, shard_id)}{_number(stripe, 'stripe')}.{fragment:03d}"
+
+
+def shard_data_prefix(run: str, shard_id: str) -> str:
+    """Return the prefix of all fragments of a shard."""
+    return f"data/{spread(shard_id)}/{check_run(run)}/{shard_id}/"
+
+
+def spread(shard_id: str) -> str:
+    """Return the first byte of SHA-256(shard id) as two hexadecimal digits."""
+    return hashlib.sha256(check_token(shard_id).encode()).hexdigest()[:2]
+
+
+def record(run: str, shard_id: str) -> str:
+    """Return the name of a shard record."""
+    return f"{records_prefix(run)}{check_token(shard_id)}"
+
+
+def records_prefix(run: str) -> str:
+    """Return the prefix of all shard records of a run."""
+    return f"{RUNS}{check_run(run)}/shards/"
+
+
+def index(run: str, random: str) -> str:
+    """Return the name of an index."""
+    return f"{indexes_prefix(run)}{check_token(random)}"
+
+
+def indexes_prefix(run: str) -> str:
+    """Return the prefix of all indexes of a run."""
+    return f"{RUNS}{check_run(run)}/index/"
+
+
+# -- the target's own ---------------------------------------------------------------------------------------
+
+
+def standing(number: int) -> str:
+    """Return the name of the `number`-th statement of a target's standing; the highest number counts."""
+    return f"{INCARNATIONS}{_number(number, 'standing number')}.json"
+
+
+def parse_standing(path: str) -> int:
+    """Return the number in a name that `standing` made. Raises UnsafeName for any other name."""
+    stem = path.removeprefix(INCARNATIONS).removesuffix(".json")
+    if f"{INCARNATIONS}{stem}.json" != path:
+        raise UnsafeName(f"{path!r} is not the name of a standing", name=path)
+    return _parse_number(stem, path)
+
+
+# -- votes: under the target's incarnation --------------------------------------------------------------------
+
+
+def commit_prefix(run: str, incarnation: str) -> str:
+    """Return the prefix of everything that counts as a vote on a target of this incarnation."""
+    return f"{RUNS}{check_run(run)}/commit/{check_token(incarnation)}/"
+
+
+def sessions_prefix(run: str, incarnation: str) -> str:
+    """Return the prefix of all sessions of a run."""
+    return f"{commit_prefix(run, incarnation)}sessions/"
+
+
+def session(run: str, incarnation: str, session: str) -> str:
+    """Return the name of a session: one opening of the run for saving."""
+    return f"{sessions_prefix(run, incarnation)}{check_session(session)}"
+
+
+def save_name(session: str, ordinal: int) -> str:
+    """`<session>.<ordinal:06d>`: the name of a save inside its run. Raises UnsafeName, NumberOutOfRange."""
+    return f"{check_session(session)}.{_number(ordinal, 'ordinal')}"
+
+
+def split_save(name: str) -> tuple[str, int]:
+    """Return the session and the ordinal in a name that `save_name` made. Raises UnsafeName for any other name."""
+    session, _, ordinal = name.rpartition(".")
+    return check_session(session), _parse_number(ordinal, name)
+
+
+def begun_prefix(run: str, incarnation: str) -> str:
+    """Return the prefix of all saves begun."""
+    return f"{commit_prefix(run, incarnation)}begun/"
+
+
+def begun(run: str, incarnation: str, session: str, ordinal: int) -> str:
+    """Return the name of what is put before any rank writes data of that save."""
+    return f"{begun_prefix(run, incarnation)}{save_name(session, ordinal)}"
+
+
+def manifests_prefix(run: str, incarnation: str) -> str:
+    """Return the prefix of all manifests of a run."""
+    return f"{commit_prefix(run, incarnation)}manifests/"
+
+
+def manifest(
+    run: str, incarnation: str, session: str, ordinal: int, version: int, random: str | None = None
+) -> str:
+    """Return the name of a manifest. Version 1 has no random part (it is a register), later ones must have one."""
+    if (version == 1) != (random is None):
+        raise UnsafeName(f"version {version} of a manifest with random part {random!r}", name=random)
+    tail = "" if random is None else f".{check_token(random)}"
+    return f"{manifests_prefix(run, incarnation)}{save_name(session, ordinal)}/{_number(version, 'version')}{tail}"
+
+
+def marks_prefix(run: str, incarnation: str) -> str:
+    """Return the prefix of all marks of a run."""
+    return f"{commit_prefix(run, incarnation)}marks/"
+
+
+def mark(run: str, incarnation: str, session: str, ordinal: int, random: str) -> str:
+    """Return the name of a delete, undelete, tag or untag mark on a checkpoint."""
+    return f"{marks_prefix(run, incarnation)}{save_name(session, ordinal)}/{check_token(random)}"
+
+
+def split_manifest(name: str) -> tuple[str, int, int, str | None]:
+    """Split into (session, ordinal, version, random) a manifest's name below `manifests_prefix`. Raises UnsafeName."""
+    save, _, tail = name.partition("/")
+    number, dot, random = tail.partition(".")
+    version = _parse_number(number, name)
+    if (version == 1) == bool(dot) or version == 0:
+        raise UnsafeName(f"{name!r} is not the name of a manifest", name=name)
+    return *split_save(save), version, check_token(random) if dot else None
+
+
+def split_mark(name: str) -> tuple[str, int, str]:
+    """Split into (session, ordinal, random) a mark's name below `marks_prefix`. Raises UnsafeName."""
+    save, _, random = name.partition("/")
+    return *split_save(save), check_token(random)
+
+
+# -- the rules ------------------------------------------------------------------------------------------------
+
+
+def _check(rule: re.Pattern[str], name: str, what: str) -> str:
+    if not rule.fullmatch(name):
+        raise UnsafeName(f"{_short(name)} is not a {what}: it must match {rule.pattern}", name=name)
+    return name
+
+
+def _number(number: int, what: str) -> str:
+    if not 0 <= number <= MAX_NUMBER:
+        message = f"{what} {number} is not in 0..{MAX_NUMBER}"
+        raise NumberOutOfRange(message, field=what, found=number, low=0, high=MAX_NUMBER)
+    return f"{number:06d}"
+
+
+def _parse_number(text: str, name: str) -> int:
+    if not _NUMBER.fullmatch(text) or f"{int(text):06d}" != text:
+        raise UnsafeName(
+            f"{_short(name)} does not hold a number of six to nine digits where it must", name=name
+        )
+    return int(text)
+
+
+def _short(name: str) -> str:
+    return repr(name if len(name) <= 80 else f"{name[:77]}...")  # noqa: PLR2004 - a line of a terminal
