@@ -1,7 +1,7 @@
 """The training script, run by torchrun: `torchrun --nproc-per-node 2 -m ckptstore.demo.train --steps 30 …`.
 
-It saves to the store asynchronously every few steps, goes on from the latest checkpoint with `--resume`, and writes
-what happened to a journal, one JSON object a line, for the scenario to check.
+It saves to the store asynchronously every few steps, goes on from the latest checkpoint with `--resume`, and
+writes what happened to a journal, one JSON object a line, for the scenario to check.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """The training job: model, optimiser, schedule, data order and random numbers, restored exactly.
 
 Two runs with the same number of ranks give bit-equal losses: deterministic kernels, one thread a rank, and
-the random state of every rank in the checkpoint. On another number of ranks the state and the order of samples
-are the same, while sums are taken in another order and dropout draws other masks, so the losses differ.
+the random state of every rank in the checkpoint. On another number of ranks the state and the order of
+samples are the same, while sums are taken in another order and dropout draws other masks: losses differ.
 """
 
 import hashlib
@@ -84,7 +84,7 @@ class Trainer:
         return Step(self.number, self._mean(loss.detach()), samples)
 
     def state(self) -> dict[str, Any]:
-        """Collect DTensors of model and optimiser, plain objects, this rank's random state under its own key."""
+        """Collect model and optimiser (DTensors), plain objects, and this rank's random state."""
         model, optimiser = get_state_dict(self.model, self.optimiser)
         return {
             "model": model,

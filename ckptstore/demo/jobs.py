@@ -1,0 +1,125 @@
+"""The processes of the demo: training jobs under torchrun, their output in log files, and `ckpt` commands."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Job", "StuckError", "ckpt", "wait_until"]
+
+LIMIT = 170.0  # seconds that anything may take: the whole demo has 180
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
+
+
+class StuckError(Exception):
+    """A child process did not do in time what it was started for; `log` has its output."""
+
+
+class Job:
+    """A training job on `ranks` ranks, and what its journal says."""
+
+    def __init__(self, folder: Path, name: str, ranks: int, *options: str) -> None:
+        self.name = name
+        self.log = folder / f"{name}.log"
+        self._journal = folder / f"{name}.jsonl"
+        train = ["-m", "ckptstore.demo.train", f"--journal={self._journal}"]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(  # noqa: S603 our own interpreter and arguments
+                [*TORCHRUN, f"--nproc-per-node={ranks}", *train, *options],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "OMP_NUM_THREADS": "1", **loopback()},
+            )
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        """Events of one kind, in order."""
+        if not self._journal.exists():
+            return []
+        lines = self._journal.read_text(encoding="utf-8").split("\n")[:-1]
+        return [event for event in map(json.loads, lines) if event["event"] == kind]
+
+    def steps(self) -> dict[int, dict[str, Any]]:
+        """Loss and samples by step."""
+        return {event["step"]: event for event in self.events("step")}
+
+    def digests(self) -> dict[int, str]:
+        """Digests of the state by step."""
+        return {event["step"]: event["digest"] for event in self.events("digest")}
+
+    def wait(self) -> int:
+        """Wait for the end. Returns torchrun's exit code; raises StuckError."""
+        try:
+            return self.process.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            self.stop()
+            raise StuckError(
+                f"{self.name} did not end within {LIMIT:.0f} s; its output: {self.log}"
+            ) from None
+
+    def wait_for(self, kind: str, step: int) -> dict[str, Any]:
+        """Wait for an event of one step. Raises StuckError if the job ends first."""
+
+        def seen() -> dict[str, Any] | None:
+            found = [event for event in self.events(kind) if event["step"] == step]
+            if not found and self.process.poll() is not None:
+                raise StuckError(f"{self.name} ended before '{kind}' of step {step}; its output: {self.log}")
+            return found[0] if found else None
+
+        event: dict[str, Any] = wait_until(seen, f"'{kind}' of step {step} in {self.name}", pause=0.02)
+        return event
+
+    def kill_rank(self, rank: int) -> int:
+        """Send SIGKILL to one rank. Returns its process id."""
+        pid: int = self.events("started")[0]["pids"][rank]
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def stop(self) -> None:
+        """End the job and its ranks, if it still runs."""
+        if self.process.poll() is not None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def loopback() -> dict[str, str]:
+    """Keep gloo on the loopback interface, whatever the host's name resolves to."""
+    return {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
+
+
+def wait_until(seen: Callable[[], Any], what: str, *, pause: float) -> Any:
+    """Ask until the answer is true; returns it. Raises StuckError after LIMIT seconds."""
+    deadline = time.monotonic() + LIMIT
+    while not (answer := seen()):
+        if time.monotonic() > deadline:
+            raise StuckError(f"waited {LIMIT:.0f} s for {what}")
+        time.sleep(pause)
+    return answer
+
+
+def ckpt(store: Path, *arguments: str) -> tuple[int, list[dict[str, Any]], str]:
+    """Run a `ckpt` command with --json. Returns exit code, the JSON documents of stdout, and stderr."""
+    command = [
+        sys.executable,
+        "-m",
+        "ckptstore.cli",
+        "--store",
+        str(store),
+        "--run",
+        "demo",
+        *arguments,
+        "--json",
+    ]
+    done = subprocess.run(  # noqa: S603 our own interpreter and arguments
+        command, capture_output=True, text=True, check=False, timeout=LIMIT
+    )
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
