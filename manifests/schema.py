@@ -1,28 +1,18 @@
-"""What is stored beside the fragments, as types: descriptor, manifest, mark, shard record, index.
+"""What is stored beside the fragments, as types: identity, standing, session, manifest, mark, shard record, index.
 
-The text of each field's meaning is `docs/format.md`; a type here and a table there say the same.
+The meaning of each field is in `docs/format.md`; a type here and a table there say the same. Every field is always
+written, also when it holds its default.
 """
 
-from typing import Any
+from typing import Any, Literal
 
-import msgspec
-
-FORMAT = (1, 0)
-"""Major and minor version written by this release. A newer minor is read (and its unknown fields kept)."""
-
-
-class Document(msgspec.Struct, kw_only=True, omit_defaults=False):
-    """A top-level stored document. `extra` keeps the fields of a newer minor version for whoever writes it again."""
-
-    format: tuple[int, int] = FORMAT
-    requires: list[str] = []
-    extra: dict[str, Any] = {}
-
+from manifests.stored import Document, Stored
+from manifests.table import TensorTable
 
 # -- shard record ------------------------------------------------------------------------------------------
 
 
-class CodeSpec(msgspec.Struct, kw_only=True, frozen=True):
+class CodeSpec(Stored, kw_only=True, frozen=True):
     """A linear code: `matrix` is the (m, k) parity matrix, row by row, so that any reader can decode any of them."""
 
     family: str = "rs-reedsolo"
@@ -31,14 +21,14 @@ class CodeSpec(msgspec.Struct, kw_only=True, frozen=True):
     matrix: bytes
 
 
-class Digest(msgspec.Struct, kw_only=True, frozen=True):
+class Digest(Stored, kw_only=True, frozen=True):
     """How blocks are digested: `block` bytes of a fragment at a time."""
 
     algorithm: str = "crc32c"
     block: int = 1 << 20
 
 
-class StripeSource(msgspec.Struct, kw_only=True, frozen=True):
+class StripeSource(Stored, kw_only=True, frozen=True):
     """An unchanged stripe of an older checkpoint that this shard uses again."""
 
     session: str
@@ -47,10 +37,13 @@ class StripeSource(msgspec.Struct, kw_only=True, frozen=True):
     stripe: int
 
 
-class Stripe(msgspec.Struct, kw_only=True):
-    """`length` bytes of the shard from `offset`. `at`: for each fragment the position of its target, or None if it is
-    not stored (empty, or lost by a late failure). `crc`: little-endian u32 for every block of every fragment in order;
-    a fragment's stored length follows from `stored_length`, k and the block size."""
+class Stripe(Stored, kw_only=True):
+    """`length` bytes of the shard from `offset`, stored as `stored_length` bytes.
+
+    `at`: for each fragment the position of its target, None if it is not stored (empty, or lost by a late failure).
+    `crc`: a little-endian u32 for every block of every fragment that isn't empty, stored or not, fragment after
+    fragment; how many blocks a fragment has follows from `stored_length`, k and the block size.
+    """
 
     offset: int
     length: int
@@ -64,13 +57,13 @@ class Stripe(msgspec.Struct, kw_only=True):
     strong: Any = None
 
 
-class TensorEntry(msgspec.Struct, kw_only=True):
+class TensorEntry(Stored, kw_only=True):
     """One tensor, chunk of a tensor, or byte object in a shard's safetensors stream.
 
     `name` is its name in the stream, `fqn` the key in the state dict. `dtype` is the true dtype ("bfloat16",
     "complex128" …, "object" for a byte object) even where the stream says U8. `offset` counts from the start of the
     *stream* (header included); `nbytes` from there. `range` is the chunk's offset in the global tensor, one number a
-    dimension; None for byte objects.
+    dimension; it and `global_shape` are None for byte objects.
     """
 
     name: str
@@ -102,7 +95,7 @@ class ShardRecord(Document, kw_only=True):
 # -- references and index ----------------------------------------------------------------------------------
 
 
-class Reference(msgspec.Struct, kw_only=True, frozen=True):
+class Reference(Stored, kw_only=True, frozen=True):
     """Another stored object: where it is and what it must be. `raw_size` bounds what inflating it may give."""
 
     path: str
@@ -112,7 +105,7 @@ class Reference(msgspec.Struct, kw_only=True, frozen=True):
     targets: list[str]
 
 
-class ShardReference(msgspec.Struct, kw_only=True, frozen=True):
+class ShardReference(Stored, kw_only=True, frozen=True):
     """One shard of a checkpoint."""
 
     shard_id: str
@@ -121,14 +114,32 @@ class ShardReference(msgspec.Struct, kw_only=True, frozen=True):
     record: Reference
 
 
-class Tolerance(msgspec.Struct, kw_only=True, frozen=True):
+class Index(Document, kw_only=True):
+    """The shards and the global tensor table of one save; written by rank 0.
+
+    `structure` describes the containers of the saved state, `planner_data` lists (fqn, path in the state), where an
+    int in a path is a position in a list.
+    """
+
+    session: str
+    ordinal: int
+    shards: list[ShardReference]
+    tensors: TensorTable
+    structure: Any = None
+    planner_data: list[tuple[str, list[str | int]]] = []
+
+
+# -- manifest and marks ------------------------------------------------------------------------------------
+
+
+class Tolerance(Stored, kw_only=True, frozen=True):
     """How many targets, and how many domains, may be lost with every byte still loadable. Never rounded up."""
 
     targets: int
     domains: int
 
 
-class Missing(msgspec.Struct, kw_only=True, frozen=True):
+class Missing(Stored, kw_only=True, frozen=True):
     """What a target that failed late in a save did not get."""
 
     target: str
@@ -136,10 +147,7 @@ class Missing(msgspec.Struct, kw_only=True, frozen=True):
     records: int = 0
 
 
-# -- manifest and marks ------------------------------------------------------------------------------------
-
-
-class Copy(msgspec.Struct, kw_only=True):
+class Copy(Stored, kw_only=True):
     """The whole checkpoint in one tier."""
 
     tier: str
@@ -177,11 +185,43 @@ class Mark(Document, kw_only=True):
     created: str = ""
 
 
+class Session(Document, kw_only=True):
+    """One opening of a run for saving."""
+
+    session: str
+    created: str = ""
+
+
+class Begun(Document, kw_only=True):
+    """Rank 0 is about to save: no data of this save was written before this was put."""
+
+    session: str
+    ordinal: int
+    created: str = ""
+
+
 # -- the target's own ----------------------------------------------------------------------------------------
 
 
 class Identity(Document, kw_only=True):
-    """`ckptstore.json`: which store a target belongs to and the name that manifests know it by. Never changes."""
+    """`ckptstore.json`: the store a target belongs to and the name that manifests know it by. Never changes."""
 
     store_id: str
     target: str
+
+
+class Members(Stored, kw_only=True, frozen=True):
+    """The commit targets and how many of them may be lost (`t`); while they change also the set before (`old`)."""
+
+    number: int
+    targets: list[str]
+    t: int
+    old: "Members | None" = None
+
+
+class Standing(Document, kw_only=True):
+    """What a target counts for: its incarnation, whether it may vote, and the members it knows of."""
+
+    incarnation: str
+    state: Literal["joining", "valid"]
+    members: Members

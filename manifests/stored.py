@@ -1,0 +1,29 @@
+"""What every stored type has in common: the format version, and keeping the fields of newer minor versions."""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+FORMAT = (1, 0)
+"""Major and minor version written by this release. A newer minor is read, a newer major refused."""
+
+UNDERSTOOD: frozenset[str] = frozenset()
+"""Names in `requires` that this release knows how to honour. Version 1.0 has none."""
+
+
+class Stored(msgspec.Struct, kw_only=True):
+    """One JSON object in a stored document.
+
+    `extra` holds what a newer minor version added to this object. It is not a field of the JSON: `wire.decode` fills it
+    and `wire.encode` puts its items back beside the others, so that rewriting a document loses nothing.
+    """
+
+    extra: dict[str, Any] | UnsetType = UNSET
+
+
+class Document(Stored, kw_only=True):
+    """A whole stored document. `requires` names the features a program must know before it acts on it."""
+
+    format: tuple[int, int] = FORMAT
+    requires: list[str] = []
