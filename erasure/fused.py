@@ -1,0 +1,78 @@
+"""Encoding a stripe and checksumming all of its fragments in one pass over memory."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from erasure.buffers import check_buffer
+from erasure.checksum import BLOCK
+from erasure.code import Code
+from erasure.errors import BufferCountError, BufferLengthError, DirtyTailError
+from erasure.kernels import Apply, Array, Update, active_checksum
+from erasure.stripes import StripeShape
+
+__all__ = ["encode_stripe"]
+
+# Bytes of each fragment that are encoded and then checksummed: few enough to be in cache still, enough that
+# the calls cost little beside the work (bench_erasure prints other sizes).
+STEP = 64 << 10
+
+
+def encode_stripe(
+    code: Code, stripe: Array, length: int, parity: Sequence[Array] | Array, block: int = BLOCK
+) -> bytes:
+    """Fill the parity of one stripe and return its CRC table: a little-endian u32 for every stored block.
+
+    `stripe` holds the data fragments one after another: at least k * span bytes, span = ceil(length / k), and
+    zero from `length` to k * span. `parity` is m buffers of at least span bytes, or an (m, >= span) array.
+    The table is ordered by fragment, then block; data fragments count at their stored (short) length.
+    Raises BufferFormatError, BufferCountError, BufferLengthError, BufferOverlapError, DirtyTailError and
+    RangeError.
+    """
+    shape = StripeShape(code.k, code.m, length, block)
+    span = shape.span
+    data = _split(stripe, shape)
+    fragments = [*data, *_rows(parity, shape)]
+    apply = code.encoder(data, fragments[code.k :])
+    bind = active_checksum().bind
+    updates = [(bind(fragment), shape.stored(i)) for i, fragment in enumerate(fragments)]
+    table = np.zeros(shape.crc_count, "<u4")
+    first = [shape.crc_index(i, 0) if stored else 0 for i, (_, stored) in enumerate(updates)]
+    for number, start in enumerate(range(0, span, block)):
+        crcs = _encode_block(apply, updates, start, min(start + block, span))
+        for i, (_, stored) in enumerate(updates):
+            if start < stored:
+                table[first[i] + number] = crcs[i]
+    return table.tobytes()
+
+
+def _encode_block(apply: Apply, updates: list[tuple[Update, int]], start: int, stop: int) -> list[int]:
+    """Encode bytes [start, stop) of every fragment; the CRC32C of each one's stored part of them."""
+    crcs = [0] * len(updates)
+    for low in range(start, stop, STEP):
+        high = min(low + STEP, stop)
+        apply(low, high)
+        for i, (update, stored) in enumerate(updates):
+            if low < stored:
+                crcs[i] = update(low, min(high, stored), crcs[i])
+    return crcs
+
+
+def _split(stripe: Array, shape: StripeShape) -> list[Array]:
+    check_buffer("stripe", 0, stripe)
+    span, padded = shape.span, shape.k * shape.span
+    if stripe.size < padded:
+        raise BufferLengthError("stripe", 0, padded, stripe.size)
+    if stripe[shape.length : padded].any():
+        raise DirtyTailError(shape.length, padded)
+    return [stripe[i * span : (i + 1) * span] for i in range(shape.k)]
+
+
+def _rows(parity: Sequence[Array] | Array, shape: StripeShape) -> list[Array]:
+    if len(parity) != shape.m:
+        raise BufferCountError("parity", shape.m, len(parity))
+    for i, row in enumerate(parity, shape.k):
+        check_buffer("parity", i, row, output=True)
+        if row.size < shape.span:
+            raise BufferLengthError("parity", i, shape.span, row.size)
+    return [row[: shape.span] for row in parity]
