@@ -1,0 +1,38 @@
+"""Targets: places that fail on their own, behind one set of verbs.
+
+`base` says what a target is. `directory`, `memory`, `objectstore` (S3, GCS, Azure by obstore) and `filesystem` (any
+fsspec filesystem) are targets; `retry`, `health`, `fault` and `meter` are wrappers with the same interface; `opening`
+puts them together from a URL. `probe` finds out what a service really does, `registers` fits a target to the commit
+protocol, and `testing` is the conformance suite that every target passes.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ckptstore.targets.base import Buffer, Entry, Reason, Target
+from ckptstore.targets.directory import DirectoryTarget
+from ckptstore.targets.memory import MemoryObjects, MemoryTarget
+from ckptstore.targets.opening import open_target
+
+if TYPE_CHECKING:
+    from ckptstore.targets.registers import TargetRegister
+
+__all__ = [
+    "Buffer",
+    "DirectoryTarget",
+    "Entry",
+    "MemoryObjects",
+    "MemoryTarget",
+    "Reason",
+    "Target",
+    "TargetRegister",
+    "open_target",
+]
+
+_LATER = {"TargetRegister": "ckptstore.targets.registers"}  # needs msgspec
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,268 @@
+"""A target in a local directory: a disk, an NVMe drive, a mounted file system.
+
+An object is written to a temporary file beside the others, synced, and then given its name: by a hard link where it
+must be absent (link fails if the name is taken), by rename elsewhere. Then the folder is synced. Only then is it a
+success, so what a save calls durable is durable, and nobody ever sees half an object.
+"""
+
+import errno
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import UTC, datetime
+
+from ckptstore.errors import TargetError, TargetUnavailable, TargetUnusable
+from ckptstore.targets import posix
+from ckptstore.targets.base import (
+    Buffer,
+    Entry,
+    Reason,
+    Target,
+    as_buffers,
+    check_path,
+    check_prefix,
+    check_range,
+)
+
+__all__ = ["DirectoryTarget"]
+
+TEMPORARY = ".ckptstore-tmp"
+NO_FOLDER = FileNotFoundError, NotADirectoryError
+STALE_SECONDS = 3600  # a temporary file lives for one put, seconds; after an hour its writer is dead
+LINK_TRIES = 20  # each lost to a delete that removed the emptied folder between our mkdir and our link
+
+
+class DirectoryTarget(Target):
+    """Objects as files below `root`, which must exist: it is made by `create_root` and by nothing else.
+
+    Holds no descriptor between verbs, so it may cross a fork. `root` itself may be a symbolic link; links below it
+    are never followed.
+    """
+
+    def __init__(self, name: str, root: str | os.PathLike[str], *, domain: str = "") -> None:
+        super().__init__(name, domain=domain)
+        self.root = os.path.abspath(os.fspath(root))
+        self._seen: posix.SeenFolders = set()
+        self._swept = False
+
+    @property
+    def url(self) -> str:
+        """`file://` and the absolute path, literally: nothing in it is percent-encoded."""
+        return f"file://{self.root}"
+
+    def create_root(self) -> None:
+        """Make the directory and those above it, durably."""
+        with self._errors(""):
+            os.makedirs(self.root, exist_ok=True)
+            with posix.open_folder(os.path.dirname(self.root), (), self.name) as parent:
+                os.fsync(parent)
+
+    def get(self, path: str, *, start: int = 0, length: int | None = None) -> Buffer:
+        """See `Target.get`."""
+        with self._file(path) as (file, status):
+            data = bytearray(check_range(self, path, status.st_size, start, length))
+            self._read(file, path, memoryview(data), start)
+        return data
+
+    def get_into(self, path: str, into: memoryview, *, start: int = 0) -> None:
+        """See `Target.get_into`: the kernel copies straight into `into`."""
+        with self._file(path) as (file, status):
+            check_range(self, path, status.st_size, start, len(into))
+            self._read(file, path, into, start)
+
+    def put(self, path: str, data: Buffer | Sequence[Buffer]) -> None:
+        """See `Target.put`."""
+        self._store(path, as_buffers(data), replace=True)
+
+    def put_if_absent(self, path: str, data: Buffer) -> bool:
+        """See `Target.put_if_absent`."""
+        return self._store(path, as_buffers(data), replace=False)
+
+    def head(self, path: str) -> Entry:
+        """See `Target.head`."""
+        with self._file(path) as (_, status):
+            return _entry(path, status)
+
+    def list_folders(self, prefix: str) -> Sequence[str]:
+        """See `Target.list_folders`. A folder that is being emptied may show for a moment."""
+        with (
+            self._errors(prefix),
+            suppress(*NO_FOLDER),
+            self._folder(prefix) as folder,
+            os.scandir(folder) as entries,
+        ):
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+            return [name for name in names if prefix or name != TEMPORARY]
+        return []
+
+    def delete(self, paths: Sequence[str]) -> Mapping[str, TargetError]:
+        """See `Target.delete`. Emptied folders go too, and the removal is synced: a deleted manifest stays deleted."""
+        by_folder: dict[str, list[str]] = {}
+        for path in paths:
+            folder, _, name = self._checked(path).rpartition("/")
+            by_folder.setdefault(folder, []).append(name)
+        failed: dict[str, TargetError] = {}
+        for folder, names in by_folder.items():
+            failed |= self._delete_in(folder, names)
+        return failed
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        """See `Target.list`."""
+        with self._errors(prefix), suppress(*NO_FOLDER), self._folder(prefix) as folder:
+            for path, status in posix.walk(folder, prefix, skip="" if prefix else TEMPORARY):
+                yield _entry(path, status)
+
+    @contextmanager
+    def _errors(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise posix.error_for(error, self.name, path) from error
+
+    def _checked(self, path: str) -> str:
+        if check_path(path).split("/", 1)[0] == TEMPORARY:
+            raise TargetUnusable(
+                f"{self.name}: {TEMPORARY}/ is kept for unfinished files", target=self.name, path=path
+            )
+        return path
+
+    @contextmanager
+    def _file(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
+        *folders, name = self._checked(path).split("/")
+        with self._errors(path):
+            try:
+                with (
+                    posix.open_folder(self.root, folders, self.name) as folder,
+                    posix.open_file(folder, name) as opened,
+                ):
+                    yield opened
+            except NotADirectoryError as error:
+                raise FileNotFoundError(errno.ENOENT, "not a folder") from error
+
+    def _folder(self, prefix: str) -> AbstractContextManager[int]:
+        return posix.open_folder(self.root, check_prefix(prefix).split("/")[:-1], self.name)
+
+    def _read(self, file: int, path: str, into: memoryview, start: int) -> None:
+        count = posix.read_fully(file, into, start)
+        if count < len(into):  # cut shorter by someone between the check of its size and the read
+            raise self.short(path, start=start, wanted=len(into), size=start + count)
+
+    def _store(self, path: str, pieces: Sequence[memoryview], *, replace: bool) -> bool:
+        *folders, name = self._checked(path).split("/")
+        with (
+            self._errors(path),
+            posix.open_folder(self.root, [TEMPORARY], self.name, self._seen) as temporary,
+        ):
+            self._sweep(temporary)
+            unfinished = _write_temporary(temporary, pieces)
+            try:
+                return self._publish(temporary, unfinished, folders, name, replace=replace)
+            finally:
+                with suppress(FileNotFoundError):  # a rename took it away
+                    os.unlink(unfinished, dir_fd=temporary)
+
+    def _publish(
+        self, temporary: int, unfinished: str, folders: Sequence[str], name: str, *, replace: bool
+    ) -> bool:
+        for _ in range(LINK_TRIES):
+            with (
+                suppress(FileNotFoundError),
+                posix.open_folder(self.root, folders, self.name, self._seen) as folder,
+            ):
+                created = _name_it(temporary, unfinished, folder, name, replace=replace)
+                os.fsync(folder)  # also where another was first: what we then read there must be durable
+                return created
+        message = f"{self.name}: the folder of {name} or its unfinished file keeps vanishing"
+        raise TargetUnavailable(
+            message, target=self.name, path="/".join([*folders, name]), reason=Reason.BUSY
+        )
+
+    def _sweep(self, temporary: int) -> None:
+        """Remove what dead writers left, once for each opening. Ages are by the target's clock: see `_now`."""
+        if self._swept:
+            return
+        self._swept = True
+        now = _now(temporary)
+        with os.scandir(temporary) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    if now - entry.stat(follow_symlinks=False).st_mtime > STALE_SECONDS:
+                        os.unlink(entry.name, dir_fd=temporary)
+
+    def _delete_in(self, folder: str, names: Sequence[str]) -> dict[str, TargetError]:
+        prefix = f"{folder}/" if folder else ""
+        failed: dict[str, TargetError] = {}
+        try:
+            with self._errors(folder), suppress(*NO_FOLDER), self._folder(prefix) as opened:
+                for name in names:
+                    try:
+                        _unlink(opened, name)
+                    except OSError as error:
+                        failed[prefix + name] = posix.error_for(error, self.name, prefix + name)
+                os.fsync(opened)
+        except TargetError as error:
+            return {prefix + name: error for name in names}
+        self._remove_empty(folder)
+        return failed
+
+    def _remove_empty(self, folder: str) -> None:
+        parts = folder.split("/") if folder else []
+        with suppress(OSError, TargetUnavailable):  # not empty, or someone else's turn: it stays
+            while parts:
+                *parts, last = parts
+                with posix.open_folder(self.root, parts, self.name) as above:
+                    os.rmdir(last, dir_fd=above)
+
+
+def _entry(path: str, status: os.stat_result) -> Entry:
+    return Entry(path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+
+
+def _write_temporary(folder: int, pieces: Sequence[memoryview]) -> str:
+    """A new synced file in `folder` holding `pieces`: its name. Nothing is left of it where that fails."""
+    name = f"{os.getpid()}-{secrets.token_hex(8)}"
+    file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
+    try:
+        posix.write_fully(file, pieces)
+        os.fsync(file)
+    except BaseException:
+        os.unlink(name, dir_fd=folder)
+        raise
+    finally:
+        os.close(file)
+    return name
+
+
+def _name_it(temporary: int, unfinished: str, folder: int, name: str, *, replace: bool) -> bool:
+    if replace:
+        os.rename(unfinished, name, src_dir_fd=temporary, dst_dir_fd=folder)
+        return True
+    try:
+        os.link(unfinished, name, src_dir_fd=temporary, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError:
+        return False
+    except PermissionError as error:  # what file systems without hard links say (link(2): EPERM)
+        raise OSError(errno.EOPNOTSUPP, "no hard links") from error
+    return True
+
+
+def _now(folder: int) -> float:
+    """The time by the file system's own clock, which may be another machine's: that of a file made just now."""
+    name = _write_temporary(folder, [])
+    try:
+        return os.stat(name, dir_fd=folder).st_mtime
+    finally:
+        os.unlink(name, dir_fd=folder)
+
+
+def _unlink(folder: int, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return
+    except IsADirectoryError:  # a folder is no object, so the object is absent
+        return

@@ -1,0 +1,97 @@
+"""From a URL and options to a target: which client, and which wrappers around it.
+
+A URL is taken literally: nothing in it is percent-decoded, `#`, `?` and `%` are ordinary characters of a prefix.
+`s3://bucket/a`, `s3://bucket/a/` and `s3://bucket//a/` are one place. The clients are imported here and only when a
+URL asks for them: `ckpt ls` of a local store has 0.4 s of CPU for everything.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+from ckptstore.errors import ConfigError
+from ckptstore.targets.base import Target
+from ckptstore.targets.directory import DirectoryTarget
+from ckptstore.targets.health import HealthTarget
+from ckptstore.targets.memory import MemoryObjects, MemoryTarget
+from ckptstore.targets.options import Options, check_options, refuse_secrets
+from ckptstore.targets.retry import RetryTarget
+
+__all__ = ["open_target"]
+
+URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9.-]*(?:\+[A-Za-z0-9.-]+)?)://(?P<rest>.*)", re.DOTALL)
+OBJECT_STORES = ("s3", "gs", "az")
+_memory: dict[str, MemoryObjects] = {}
+
+
+def open_target(
+    name: str,
+    url: str | os.PathLike[str],
+    domain: str = "",
+    options: Mapping[str, Any] | None = None,
+    *,
+    folder: str | os.PathLike[str] = ".",
+) -> Target:
+    """The target at `url`, with retries (outermost) and health around it. Nothing is connected to yet.
+
+    `file:///path`, `file://relative` or a plain path (relative ones start in `folder`); `s3://bucket/prefix`,
+    `gs://…`, `az://container/…` by obstore; `memory://name`, shared in this process; `fsspec+<scheme>://…`, or any of
+    the others with `client = "fsspec"`, by fsspec. Raises `ConfigError` naming the key and the allowed values.
+    """
+    location = os.fspath(url)
+    refuse_secrets(name, location, options or {})
+    scheme, rest = _split(name, location)
+    checked = check_options(name, _kind(scheme, options or {}), options or {})
+    target = _client(name, scheme, rest, domain, checked, os.fspath(folder))
+    return RetryTarget(HealthTarget(target), deadline=checked.deadline)
+
+
+def _split(name: str, location: str) -> tuple[str, str]:
+    match = URL.fullmatch(location)
+    if not location or (match and not match["rest"] and match["scheme"] != "memory"):
+        raise ConfigError(
+            f"targets.{name}.url = {location!r}: nothing follows the scheme", key=f"targets.{name}.url"
+        )
+    return (match["scheme"].lower(), match["rest"]) if match else ("file", location)
+
+
+def _kind(scheme: str, options: Mapping[str, Any]) -> str:
+    if scheme.startswith("fsspec+") or options.get("client") == "fsspec":
+        return "fsspec"
+    return "obstore" if scheme in OBJECT_STORES else scheme
+
+
+def _client(name: str, scheme: str, rest: str, domain: str, options: Options, folder: str) -> Target:
+    if options.kind == "fsspec":
+        return _fsspec(name, scheme.removeprefix("fsspec+"), rest, domain, options)
+    if options.kind == "obstore":
+        bucket, prefix = _bucket(name, scheme, rest)
+        create: Callable[..., Target] = import_module("ckptstore.targets.objectstore").ObjectStoreTarget
+        return create(name, scheme, bucket, prefix, domain=domain, options=options)
+    if scheme == "memory":
+        root = _tidy(rest)
+        return MemoryTarget(name, _memory.setdefault(root, MemoryObjects()), domain=domain, root=root)
+    return DirectoryTarget(name, os.path.join(folder, rest), domain=domain)
+
+
+def _fsspec(name: str, scheme: str, rest: str, domain: str, options: Options) -> Target:
+    create: Callable[..., Target] = import_module("ckptstore.targets.filesystem").open_filesystem
+    if scheme in OBJECT_STORES:
+        _bucket(name, scheme, rest)
+    root = rest if scheme == "file" else _tidy(rest)
+    return create(name, scheme, root, domain=domain, options=options)
+
+
+def _bucket(name: str, scheme: str, rest: str) -> tuple[str, str]:
+    bucket, _, prefix = rest.partition("/")
+    if not bucket or ":" in bucket:
+        message = f"targets.{name}.url = '{scheme}://{rest}': a bucket's name must follow {scheme}://"
+        hint = f'a host and port belong in the options: url = "{scheme}://bucket/prefix", options = {{ endpoint = "http://host:port" }}'
+        raise ConfigError(message, key=f"targets.{name}.url", hint=hint)
+    return bucket, _tidy(prefix)
+
+
+def _tidy(prefix: str) -> str:
+    return "/".join(part for part in prefix.split("/") if part)

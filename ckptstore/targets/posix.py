@@ -1,0 +1,162 @@
+"""Files and folders by file descriptor: the part of a directory target that knows the operating system.
+
+Every step from a target's root down is taken with O_NOFOLLOW relative to the folder before it, so no symbolic link
+below the root is ever followed, and a root that vanished can't be made again by accident: mkdirat in a removed
+directory fails.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from ckptstore.errors import (
+    AccessDenied,
+    NoSpace,
+    ObjectNotFound,
+    TargetError,
+    TargetUnavailable,
+    TargetUnusable,
+)
+from ckptstore.targets.base import Reason
+
+__all__ = ["SeenFolders", "error_for", "open_file", "open_folder", "read_fully", "walk", "write_fully"]
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+INSIDE = FOLDER | os.O_NOFOLLOW
+READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO in the way must not block
+ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
+
+ERRORS: dict[int, tuple[type[TargetError], str]] = {
+    errno.ENOSPC: (NoSpace, "free some space or add a target"),
+    errno.EDQUOT: (NoSpace, "the quota is used up: raise it or free some space"),
+    errno.EFBIG: (NoSpace, "the file system or ulimit -f allows no file of this size"),
+    errno.EACCES: (AccessDenied, "check owner and mode of the directory"),
+    errno.EPERM: (AccessDenied, "check owner, mode and attributes of the directory"),
+    errno.EROFS: (AccessDenied, "the file system is mounted read-only"),
+    errno.ENOTDIR: (TargetUnusable, "something that is not a folder stands in the way: move it"),
+    errno.EEXIST: (TargetUnusable, "something else stands there: move it"),
+    errno.EISDIR: (TargetUnusable, "a folder stands where the object must be: move it"),
+    errno.ELOOP: (TargetUnusable, "a symbolic link stands in the way: none is followed inside a target"),
+    errno.ENAMETOOLONG: (TargetUnusable, "the file system allows no name of this length"),
+    errno.EINVAL: (TargetUnusable, "the file system allows no such name"),
+    errno.EOPNOTSUPP: (TargetUnusable, "the file system lacks an operation that a target needs"),
+}
+"""What an errno means. Any other (EIO, ESTALE, EMFILE …) may pass: `TargetUnavailable`."""
+
+SeenFolders = set[tuple[int, int]]
+"""(device, inode) of folders whose own entry in their parent this process has made durable."""
+
+
+def error_for(error: OSError, target: str, path: str) -> TargetError:
+    """The typed error for an OSError met in a request for `path`."""
+    code = error.errno or 0
+    message = f"{target}: {path or 'root'}: {os.strerror(code)} ({errno.errorcode.get(code, code)})"
+    if code in ERRORS:
+        kind, hint = ERRORS[code]
+        return kind(message, target=target, path=path, hint=hint)
+    if code == errno.ENOENT:
+        return ObjectNotFound(message, target=target, path=path)
+    reason = Reason.TIMEOUT if code == errno.ETIMEDOUT else Reason.BROKEN
+    return TargetUnavailable(message, target=target, path=path, reason=reason)
+
+
+def open_root(root: str, target: str) -> int:
+    """A descriptor of the root; `TargetUnavailable` where it is gone, for it may be a disk that will be back."""
+    try:
+        return os.open(root, FOLDER)
+    except OSError as error:
+        if error.errno in ABSENT:
+            message = f"{target}: the directory {root} is not there"
+            hint = f"mount or restore it; a new place is made only by: ckpt init, or ckpt repair --replace {target}=URL"
+            raise TargetUnavailable(message, target=target, reason=Reason.GONE, hint=hint) from error
+        raise error_for(error, target, "") from error
+
+
+@contextmanager
+def open_folder(
+    root: str, parts: Sequence[str], target: str, seen: SeenFolders | None = None
+) -> Iterator[int]:
+    """A descriptor of the folder `parts` below the root. With `seen` given, missing folders are made, durably."""
+    folder = open_root(root, target)
+    try:
+        for part in parts:
+            inner = _enter(folder, part) if seen is None else _make(folder, part, seen)
+            os.close(folder)
+            folder = inner
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _enter(folder: int, part: str) -> int:
+    return os.open(part, INSIDE, dir_fd=folder)
+
+
+def _make(folder: int, part: str, seen: SeenFolders) -> int:
+    with suppress(FileExistsError):
+        os.mkdir(part, dir_fd=folder)
+    inner = _enter(folder, part)
+    status = os.fstat(inner)
+    # Another process may have made it and not have synced it yet, so the first sight counts, not who made it.
+    if (status.st_dev, status.st_ino) not in seen:
+        os.fsync(folder)
+        seen.add((status.st_dev, status.st_ino))
+    return inner
+
+
+@contextmanager
+def open_file(folder: int, name: str) -> Iterator[tuple[int, os.stat_result]]:
+    """A descriptor and the status of a regular file; `FileNotFoundError` for anything else of that name."""
+    try:
+        file = os.open(name, READ, dir_fd=folder)
+    except OSError as error:
+        raise (FileNotFoundError(errno.ENOENT, "not a file") if error.errno in ABSENT else error) from None
+    try:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            raise FileNotFoundError(errno.ENOENT, "not a file")
+        yield file, status
+    finally:
+        os.close(file)
+
+
+def write_fully(file: int, pieces: Sequence[memoryview]) -> None:
+    """Write all bytes: one call takes at most 2 GiB on Linux, and may take fewer anywhere."""
+    for piece in pieces:
+        done = 0
+        while done < len(piece):
+            done += os.write(file, piece[done:])
+
+
+def read_fully(file: int, into: memoryview, start: int) -> int:
+    """Fill `into` from `start`; returns how many bytes there were, fewer only where the file ends."""
+    done = 0
+    while done < len(into):
+        count = os.preadv(file, [into[done:]], start + done)
+        if count == 0:
+            break
+        done += count
+    return done
+
+
+def walk(folder: int, prefix: str, skip: str = "") -> Iterator[tuple[str, os.stat_result]]:
+    """Path and status of each regular file below `folder`, links not followed. What vanishes meanwhile is left out."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name == skip:
+                continue
+            with suppress(FileNotFoundError):
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _walk_inside(folder, entry.name, prefix)
+                elif entry.is_file(follow_symlinks=False):
+                    yield prefix + entry.name, entry.stat(follow_symlinks=False)
+
+
+def _walk_inside(folder: int, name: str, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
+    inner = _enter(folder, name)
+    try:
+        yield from walk(inner, f"{prefix}{name}/")
+    finally:
+        os.close(inner)
