@@ -40,6 +40,11 @@ class StripeShape:
             raise RangeError("block size", self.block, self.block + 1, 1 << 63)
 
     @property
+    def n(self) -> int:
+        """All fragments, data and parity."""
+        return self.k + self.m
+
+    @property
     def span(self) -> int:
         """Bytes of a fragment in the arithmetic: ceil(length / k)."""
         return -(-self.length // self.k)

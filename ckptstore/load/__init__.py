@@ -1,0 +1,1 @@
+"""Loading: verified bytes of a shard, rebuilt where needed, and their way into tensors. Changes nothing in a store."""

@@ -1,0 +1,40 @@
+"""Shard records and indexes: any copy that matches the digest it is referred to by is the right one."""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from ckptstore.errors import CorruptError, OutOfReach, TargetError
+from ckptstore.events import FragmentDamaged, Observer, ignore
+from ckptstore.targets.base import Target
+from manifests import Document, FormatError, Reference, unpack
+
+AnyDocument = TypeVar("AnyDocument", bound=Document)
+
+__all__ = ["fetch_document"]
+
+
+def fetch_document(
+    kind: type[AnyDocument], reference: Reference, targets: Mapping[str, Target], observer: Observer = ignore
+) -> AnyDocument:
+    """The document referred to, from the first target that holds it whole.
+
+    Raises `CorruptError` when every copy is missing or damaged, `OutOfReach` when some copy could not be asked for.
+    """
+    reasons: dict[str, str] = {}
+    unreachable = False
+    for name in reference.targets:
+        try:
+            if name in targets:
+                return unpack(kind, bytes(targets[name].get(reference.path)), reference)
+            reasons[name] = "not among the store's targets"
+        except TargetError as error:
+            unreachable |= error.transient
+            reasons[name] = error.message
+        except FormatError as error:
+            reasons[name] = str(error)
+        observer(FragmentDamaged(name, reference.path, reasons[name]))
+    told = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+    message = f"no good copy of {reference.path} on {len(reference.targets)} targets ({told})"
+    if unreachable:
+        raise OutOfReach(message, hint="run: ckpt doctor")
+    raise CorruptError(message, hint="run: ckpt verify")

@@ -1,0 +1,97 @@
+"""Blocks of fragments from their targets, each checked against its digest by the thread that read it."""
+
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+
+import numpy as np
+
+import erasure
+from ckptstore.buffers import Bytes
+from ckptstore.errors import TargetError
+from ckptstore.events import FragmentDamaged, Observer, TargetFailed, ignore
+from ckptstore.load.plan import Want
+from ckptstore.targets.base import Target
+from manifests import CodeSpec, paths
+
+__all__ = ["Fetcher", "Fragment"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """One fragment of a stripe and the target that holds it."""
+
+    want: Want
+    number: int
+    target: str
+
+    @property
+    def path(self) -> str:
+        """Its object name."""
+        shard = self.want.shard
+        return paths.fragment(shard.run, shard.record.shard_id, self.want.number, self.number)
+
+
+class Fetcher:
+    """Reads for one load. A target that is out of reach once is asked no more while the load lasts."""
+
+    def __init__(self, targets: Mapping[str, Target], executor: Executor, observer: Observer = ignore) -> None:
+        self._targets = targets
+        self._executor = executor
+        self._observer = observer
+        self._silent: dict[str, TargetError] = {}
+        self._codes: dict[CodeSpec, erasure.Code] = {}
+        self._lock = threading.Lock()
+
+    def submit(self, source: Fragment, rows: range, start: int, into: Bytes) -> "Future[list[bool]]":
+        """Read the fragment's blocks `rows`, from `start` in it, into `into`: for each whether it is good."""
+        return self._executor.submit(self._read, source, rows, start, into)
+
+    def answers(self, target: str) -> bool:
+        """Whether a target is known to the store and has not been found out of reach."""
+        return target in self._targets and target not in self._silent
+
+    def silent(self, want: Want) -> int:
+        """How many of a stripe's fragments are on targets out of reach."""
+        names = [want.shard.record.targets[at] for at in want.stripe.at if at is not None]
+        return sum(not self.answers(name) for name in names)
+
+    def code(self, spec: CodeSpec) -> erasure.Code:
+        """The code that a record describes."""
+        with self._lock:
+            if spec not in self._codes:
+                matrix = np.frombuffer(spec.matrix, np.uint8).reshape(spec.m, spec.k)
+                self._codes[spec] = erasure.Code.from_matrix(matrix, spec.k, spec.m)
+            return self._codes[spec]
+
+    @staticmethod
+    def expected(want: Want, fragment: int, row: int) -> int:
+        """The CRC32C that the record holds for a block."""
+        index = want.shape.crc_index(fragment, row)
+        return int.from_bytes(want.stripe.crc[4 * index : 4 * index + 4], "little")
+
+    def _read(self, source: Fragment, rows: range, start: int, into: Bytes) -> list[bool]:
+        try:
+            self._targets[source.target].get_into(source.path, memoryview(into), start=start)
+        except TargetError as error:
+            self._note(source, error)
+            return [False] * len(rows)
+        good = [self._is_good(source, row, start, into) for row in rows]
+        if not all(good):
+            self._observer(FragmentDamaged(source.target, source.path, f"{good.count(False)} blocks fail their digest"))
+        return good
+
+    def _is_good(self, source: Fragment, row: int, start: int, into: Bytes) -> bool:
+        low, high = source.want.shape.block_range(source.number, row)
+        return erasure.crc32c(into[low - start : high - start]) == self.expected(source.want, source.number, row)
+
+    def _note(self, source: Fragment, error: TargetError) -> None:
+        if not error.transient:
+            self._observer(FragmentDamaged(source.target, source.path, error.message))
+            return
+        with self._lock:
+            first = source.target not in self._silent
+            self._silent.setdefault(source.target, error)
+        if first:
+            self._observer(TargetFailed("load", source.target, error.message))

@@ -1,0 +1,137 @@
+"""A store opened in this process: its targets, threads and buffers, and the commit group over them.
+
+Made lazily and only in the process that uses it: clients, threads and locks are never carried across a fork or
+a pickle. Whoever must be picklable holds a `Config` and calls `shared`.
+"""
+
+import atexit
+import os
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+
+import msgspec
+
+import manifests
+from ckptstore.buffers import BufferPool
+from ckptstore.config import Config
+from ckptstore.errors import ForkedClient, TargetError, TargetUnusable, ToleranceError
+from ckptstore.placement import Place, Survives, place_stripe, survives
+from ckptstore.targets import Target, TargetRegister, open_target
+from manifests import FormatError, Identity, paths
+
+THREADS = 16  # requests in flight per process: two dozen 16 MiB fragments fill the default window
+
+__all__ = ["Opened", "shared"]
+
+
+class Opened:
+    """What an open store holds. Thread-safe; `close` it, or let the interpreter's exit do so."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.buffers = BufferPool(config.window_bytes)
+        self.executor = ThreadPoolExecutor(THREADS, thread_name_prefix="ckptstore")
+        self.targets: Mapping[str, Target] = {
+            spec.name: open_target(
+                spec.name, spec.url, domain=spec.domain, options=spec.options, folder=config.folder
+            )
+            for spec in config.targets
+        }
+        self.domains = {place.target: place.domain for place in config.places}
+        self._pid = os.getpid()
+        self._sessions: dict[str, Session] = {}
+        self._lock = threading.Lock()
+
+    def check_process(self) -> None:
+        """Raise `ForkedClient` in a child that a fork gave this object to."""
+        if os.getpid() != self._pid:
+            message = f"store {self.config.name} was opened in process {self._pid} and used in {os.getpid()}"
+            raise ForkedClient(message, hint="open the store in the child, or start it by spawn or forkserver")
+
+    @cached_property
+    def group(self) -> manifests.Group:
+        """The commit targets as one group. Raises `manifests.NoQuorum`, `manifests.NotAStore`."""
+        self.check_process()
+        registers = [TargetRegister(self.targets[spec.name]) for spec in self.config.targets if spec.commit]
+        return manifests.Group.open(registers)
+
+    def writable(self) -> tuple[list[Place], dict[str, TargetError]]:
+        """The targets that answer as the ones they should be, in the order of the config, and why others don't."""
+        self.check_process()
+        names = list(self.targets)
+        errors = dict(zip(names, self.executor.map(self._why_not, names), strict=True))
+        failed = {name: error for name, error in errors.items() if error is not None}
+        return [place for place in self.config.places if place.target not in failed], failed
+
+    def reachable_tolerance(self, places: list[Place]) -> Survives:
+        """What a shard placed on `places` survives."""
+        homes = [places[i].target for i in place_stripe("", 0, self.config.k + self.config.m, places)] if places else []
+        return survives(homes, self.config.k, self.domains)
+
+    def require(self, places: list[Place], failed: Mapping[str, TargetError]) -> None:
+        """Raise `ToleranceError` unless what is saved onto `places` survives what `require_tolerance` asks."""
+        reached, required = self.reachable_tolerance(places).targets, self.config.require_tolerance
+        if reached < required:
+            causes = "; ".join(f"{name}: {error.message}" for name, error in failed.items())
+            message = (
+                f"{len(places)} of {len(self.targets)} targets are writable: code {self.config.code} on them survives "
+                f"the loss of {max(reached, 0)}, require_tolerance asks for {required} ({causes})"
+            )
+            raise ToleranceError(message, hint="run: ckpt doctor", reached=reached, required=required)
+
+    def next_save(self, run: str) -> tuple[str, int]:
+        """The session that this process holds on a run (opened at its first save) and the next ordinal in it."""
+        with self._lock:
+            if run not in self._sessions:
+                self._sessions[run] = Session(self.group.open_session(run))
+            return self._sessions[run].next()
+
+    def close(self) -> None:
+        """Release threads and clients."""
+        if os.getpid() == self._pid:
+            self.executor.shutdown()
+            for target in self.targets.values():
+                target.close()
+
+    def _why_not(self, name: str) -> TargetError | None:
+        try:
+            found = manifests.decode(Identity, bytes(self.targets[name].get(paths.IDENTITY)))
+        except TargetError as error:
+            return error
+        except FormatError as error:
+            return TargetUnusable(f"{name}: {paths.IDENTITY} is damaged: {error}", target=name, hint="run: ckpt repair")
+        return None if found.target == name else _mistaken(name, found.target)
+
+
+class Session:
+    """One opening of a run for saving, and how many saves have begun in it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.begun = 0
+
+    def next(self) -> tuple[str, int]:
+        """The name of the next save."""
+        self.begun += 1
+        return self.name, self.begun
+
+
+def _mistaken(name: str, found: str) -> TargetError:
+    message = f"target {name} is where the store keeps target {found}"
+    return TargetUnusable(message, target=name, hint="mend the target's url in store.toml")
+
+
+_SHARED: dict[tuple[int, bytes], Opened] = {}
+_SHARED_LOCK = threading.Lock()
+
+
+def shared(config: Config) -> Opened:
+    """This process's open store for these settings: opened once, closed at exit."""
+    key = (os.getpid(), msgspec.json.encode(config))
+    with _SHARED_LOCK:
+        if key not in _SHARED:
+            _SHARED[key] = Opened(config)
+            atexit.register(_SHARED[key].close)
+        return _SHARED[key]

@@ -1,0 +1,166 @@
+"""One shard on its way out: stripes are filled, encoded and digested while hot, and their fragments uploaded.
+
+    fill (copy of the state) → encode + CRC → n puts      each stripe in a buffer of its own; the window bounds them
+
+The save goes on while what is stored survives as many losses as it must.
+"""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+import erasure
+from ckptstore.buffers import BufferPool, Bytes
+from ckptstore.errors import ToleranceError
+from ckptstore.events import Observer, Progress, ignore
+from ckptstore.placement import Place, Survives, place_stripe, survives
+from ckptstore.save.copies import copies_wanted, put_copies
+from ckptstore.save.fill import Filler, Sources
+from ckptstore.save.stream import Stream
+from ckptstore.save.upload import Uploader
+from ckptstore.targets.base import Target
+from manifests import CodeSpec, Reference, ShardRecord, ShardReference, Stripe, pack, paths
+
+__all__ = ["SavedShard", "ShardSaver"]
+
+
+@dataclass(frozen=True)
+class SavedShard:
+    """A shard that is durable: what the index needs of it. `missing`: fragments that each target failed to take."""
+
+    reference: ShardReference
+    survives: Survives
+    missing: dict[str, int]
+
+
+@dataclass
+class ShardSaver:
+    """Writes shards of one run. `places` are the targets found writable; a record lists them in this order."""
+
+    run: str
+    code: erasure.Code
+    fragment_bytes: int
+    targets: Mapping[str, Target]
+    places: Sequence[Place]
+    require_tolerance: int
+    buffers: BufferPool
+    executor: Executor
+    observer: Observer = field(default=ignore)
+
+    def save(self, stream: Stream, sources: Sources, rank: int) -> SavedShard:
+        """Write every stripe, then the record. Raises `ToleranceError` when too little of it could be stored."""
+        shard = _Shard(self, stream, rank)
+        try:
+            shard.write_stripes(Filler(stream, sources))
+        finally:
+            shard.uploads.finish()  # no put may outlive the call: its buffer would be reused under it
+        return shard.seal()
+
+
+class _Shard:
+    def __init__(self, saver: ShardSaver, stream: Stream, rank: int) -> None:
+        self.saver = saver
+        self.stream = stream
+        self.rank = rank
+        self.shard_id = secrets.token_hex(16)
+        self.uploads = Uploader(saver.targets, saver.places, saver.executor, saver.observer)
+        self.stripes: list[Stripe] = []
+
+    def write_stripes(self, filler: Filler) -> None:
+        stripe_bytes = self.saver.code.k * self.saver.fragment_bytes
+        for offset, length in erasure.cut(self.stream.length, stripe_bytes):
+            self._check_living()
+            shape = self._shape(length)
+            buffer = self.saver.buffers.take(shape.n * shape.span)
+            try:
+                stripe = self._encode(filler, offset, shape, buffer)
+            except BaseException:
+                self.saver.buffers.give(buffer)
+                raise
+            self._send(stripe, shape, buffer)
+
+    def _encode(self, filler: Filler, offset: int, shape: erasure.StripeShape, buffer: Bytes) -> Stripe:
+        data, parity = buffer[: shape.k * shape.span], buffer[shape.k * shape.span :]
+        filler.fill(data[: shape.length])
+        data[shape.length :] = 0
+        rows = [parity[i * shape.span : (i + 1) * shape.span] for i in range(shape.m)]
+        crc = erasure.encode_stripe(self.saver.code, data, shape.length, rows)
+        return Stripe(offset=offset, length=shape.length, stored_length=shape.length, at=[None] * shape.n, crc=crc)
+
+    def _send(self, stripe: Stripe, shape: erasure.StripeShape, buffer: Bytes) -> None:
+        number = len(self.stripes)
+        self.stripes.append(stripe)
+        view = memoryview(buffer)
+        parts = [
+            (paths.fragment(self.saver.run, self.shard_id, number, i), view[i * shape.span :][: shape.stored(i)])
+            for i in range(shape.n)
+        ]
+
+        def done() -> None:
+            self.saver.buffers.give(buffer)
+            self.saver.observer(Progress("save", shape.length, self.stream.length))
+
+        self.uploads.send(parts, place_stripe(self.shard_id, number, shape.n, self.saver.places), stripe.at, done)
+
+    def _check_living(self) -> None:
+        """Stop at once when what failed puts the goal out of reach: the rest would be written for nothing."""
+        if self.uploads.failed:
+            living = {place.target for place in self.uploads.living}
+            homes = place_stripe(self.shard_id, len(self.stripes), self.saver.code.n, self.saver.places)
+            names = [self.saver.places[home].target for home in homes]
+            self._require(self._survives([name if name in living else None for name in names], self.saver.code.k))
+
+    def seal(self) -> SavedShard:
+        """Write the shard record: from here on the shard can be found and rebuilt."""
+        reached = self._reached()
+        self._require(reached)
+        record, measures = pack(self._record())
+        path = paths.record(self.saver.run, self.shard_id)
+        count = copies_wanted(reached.targets, self.uploads.living)
+        holding, _ = put_copies(path, record, count, self.uploads.living, self.saver.targets, self.saver.executor)
+        copies = self._survives(holding, 1)
+        return SavedShard(
+            reference=ShardReference(
+                shard_id=self.shard_id,
+                rank=self.rank,
+                length=self.stream.length,
+                record=Reference(path=path, targets=holding, **measures),
+            ),
+            survives=Survives(min(reached.targets, copies.targets), min(reached.domains, copies.domains)),
+            missing=dict(self.uploads.missing),
+        )
+
+    def _reached(self) -> Survives:
+        each = set()
+        for stripe in self.stripes:
+            shape = self._shape(stripe.length)
+            empty = sum(not shape.stored(i) for i in range(shape.n))  # known to be zeros: as good as stored
+            homes = [None if at is None else self.saver.places[at].target for at in stripe.at]
+            each.add(self._survives(homes, shape.k - empty))
+        return Survives(min(reached.targets for reached in each), min(reached.domains for reached in each))
+
+    def _survives(self, homes: Sequence[str | None], k: int) -> Survives:
+        return survives(homes, k, {place.target: place.domain for place in self.saver.places})
+
+    def _require(self, reached: Survives) -> None:
+        required = self.saver.require_tolerance
+        if reached.targets < required:
+            causes = "; ".join(f"{name}: {error.message}" for name, error in self.uploads.failed.items())
+            message = f"what could be stored survives the loss of {reached.targets} targets, {required} required ({causes})"
+            raise ToleranceError(message, hint="run: ckpt doctor", reached=reached.targets, required=required)
+
+    def _shape(self, length: int) -> erasure.StripeShape:
+        return erasure.StripeShape(self.saver.code.k, self.saver.code.m, length)
+
+    def _record(self) -> ShardRecord:
+        code = self.saver.code
+        return ShardRecord(
+            shard_id=self.shard_id,
+            rank=self.rank,
+            length=self.stream.length,
+            targets=[place.target for place in self.saver.places],
+            codes=[CodeSpec(k=code.k, m=code.m, matrix=code.parity_matrix.tobytes())],
+            stripes=self.stripes,
+            tensors=self.stream.entries,
+        )

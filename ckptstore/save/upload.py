@@ -1,0 +1,94 @@
+"""A shard's fragments on their way to their targets, and what becomes of a target that fails meanwhile."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future, wait
+
+from ckptstore.errors import TargetError
+from ckptstore.events import Observer, TargetFailed
+from ckptstore.placement import Place
+from ckptstore.targets.base import Target
+
+__all__ = ["Uploader"]
+
+
+class Uploader:
+    """Puts fragments on a thread pool. A target that fails one put is asked no more: it costs its fragments only."""
+
+    def __init__(
+        self, targets: Mapping[str, Target], places: Sequence[Place], executor: Executor, observer: Observer
+    ) -> None:
+        self.places = places
+        self.failed: dict[str, TargetError] = {}
+        self.missing: Counter[str] = Counter()
+        self._targets = targets
+        self._executor = executor
+        self._observer = observer
+        self._lock = threading.Lock()
+        self._running: list[Future[None]] = []
+
+    def send(
+        self, parts: Sequence[tuple[str, memoryview]], homes: Sequence[int], at: list[int | None], done: Callable[[], None]
+    ) -> None:
+        """Start putting a stripe: `parts[i]` (path, bytes) to `homes[i]`, noted in `at[i]` once there.
+
+        Empty parts are not stored. `done` is called once, by whichever thread ends last.
+        """
+        left = _Countdown(len(parts), done)
+
+        def put(i: int) -> None:
+            try:
+                path, data = parts[i]
+                if len(data) and self._put(self.places[homes[i]].target, path, data):
+                    at[i] = homes[i]
+            finally:
+                left.down()
+
+        self._running += [self._executor.submit(put, i) for i in range(len(parts))]
+
+    def finish(self) -> None:
+        """Wait for every put; raises what was no `TargetError`."""
+        wait(self._running)
+        for put in self._running:
+            put.result()
+
+    @property
+    def living(self) -> list[Place]:
+        """The places that have not failed."""
+        return [place for place in self.places if place.target not in self.failed]
+
+    def _put(self, name: str, path: str, data: memoryview) -> bool:
+        if name not in self.failed:
+            try:
+                self._targets[name].put(path, data)
+            except TargetError as error:
+                self._note(name, error)
+            else:
+                return True
+        with self._lock:
+            self.missing[name] += 1
+        return False
+
+    def _note(self, name: str, error: TargetError) -> None:
+        with self._lock:
+            first = name not in self.failed
+            self.failed.setdefault(name, error)
+        if first:
+            self._observer(TargetFailed("save", name, error.message))
+
+
+class _Countdown:
+    """Calls `then` when the last of `count` threads comes down."""
+
+    def __init__(self, count: int, then: Callable[[], None]) -> None:
+        self._left = count
+        self._then = then
+        self._lock = threading.Lock()
+
+    def down(self) -> None:
+        with self._lock:
+            self._left -= 1
+            last = self._left == 0
+        if last:
+            self._then()
