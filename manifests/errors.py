@@ -18,12 +18,12 @@
     │   ├── DuplicateName
     │   ├── OverlappingRange        two ranges share bytes or elements, or one leaves its whole
     │   ├── MissingRange            ranges leave a hole or a tail
-    │   ├── ShapeMismatch           shape × item size is not the number of bytes
+    │   ├── ShapeMismatch           the elements take another number of bytes
     │   ├── TooLarge                past a limit that bounds what a reader must hold
     │   ├── SizeMismatch            stored or inflated size is not what the reference says
     │   ├── DigestMismatch          SHA-256 is not what the reference says
     │   └── BadCompression          not a whole gzip member
-    ├── NotUnderstood               written with features or kinds of a newer release: don't write, prune or trust
+    ├── NotUnderstood               written with features or kinds of a newer release: only read
     ├── Unavailable                 a register is out of reach, or its reply was lost: the outcome is unknown
     ├── NoQuorum                    too few registers answered
     ├── Fenced                      a newer session of the run exists
@@ -69,7 +69,7 @@ __all__ = [
 
 
 class ManifestError(Exception):
-    """Base of all. Keyword arguments become fields of the error (`field=`, `found=` …): handlers read those."""
+    """Base of all. Keyword arguments become fields of the error (`field=`, `found=` …) for handlers."""
 
     def __init__(self, message: str, **fields: Any) -> None:
         super().__init__(message)
@@ -120,7 +120,7 @@ class NewerFormat(FormatError):
 
 
 class MissingField(FormatError):
-    """A field that every document of this version has is not there."""
+    """A field that every document of this version has is absent."""
 
 
 class UnknownField(FormatError):
@@ -164,7 +164,7 @@ class MissingRange(FormatError):
 
 
 class ShapeMismatch(FormatError):
-    """The product of the shape times the item size is not the number of bytes (`found`, `expected`)."""
+    """The elements of a shape take another number of bytes than is recorded (`found`, `expected`)."""
 
 
 class TooLarge(FormatError):
