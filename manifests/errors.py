@@ -26,6 +26,10 @@
     ├── NotUnderstood               written with features or kinds of a newer release: only read
     ├── Unavailable                 a register is out of reach, or its reply was lost: the outcome is unknown
     ├── NoQuorum                    too few registers answered
+    ├── NotAStore                   no register holds a store, or all hold another one
+    ├── NotConditional              a register overwrote where it was to put only if absent
+    ├── NoSuchCheckpoint            the run has no such save
+    ├── Conflict                    another writer was there first
     ├── Fenced                      a newer session of the run exists
     ├── InDoubt                     neither committed nor refused: look before trying again
     └── Voided                      the save was closed by a collector and can't commit any more
@@ -37,6 +41,7 @@ from typing import Any
 
 __all__ = [
     "BadCompression",
+    "Conflict",
     "DigestMismatch",
     "DuplicateKey",
     "DuplicateName",
@@ -51,7 +56,10 @@ __all__ = [
     "NestingTooDeep",
     "NewerFormat",
     "NoQuorum",
+    "NoSuchCheckpoint",
     "NonFiniteNumber",
+    "NotAStore",
+    "NotConditional",
     "NotUnderstood",
     "NumberOutOfRange",
     "OverlappingRange",
@@ -195,7 +203,23 @@ class Unavailable(ManifestError):
 
 
 class NoQuorum(ManifestError):
-    """Too few registers answered to decide."""
+    """Too few registers count and answered. `reasons` says what is wrong with each of the others."""
+
+
+class NotAStore(ManifestError):
+    """No register holds a store, or they hold another one. `reasons` says what each one is."""
+
+
+class NotConditional(ManifestError):
+    """A register took a second put-if-absent of one name: it can hold fragments, never votes (`register`)."""
+
+
+class NoSuchCheckpoint(ManifestError):
+    """The run has no save of this session and ordinal."""
+
+
+class Conflict(ManifestError):
+    """Another writer was there first; what it wrote stands."""
 
 
 class Fenced(ManifestError):
