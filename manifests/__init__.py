@@ -1,8 +1,8 @@
 """What makes bytes on targets a checkpoint: the stored documents, and the protocol that commits them.
 
-The format side (`schema`, `wire`, `validation`, `table`, `paths`) turns documents into canonical bytes and back, and
-refuses what breaks a rule of `docs/format.md` by a typed error. The protocol side, over registers that can put if
-absent, decides which of them count. Nothing here does I/O of its own, and nothing imports the other rooms.
+The format side (`schema`, `wire`, `validation`, `table`, `paths`) turns documents into canonical bytes and
+back, and refuses what breaks a rule of `docs/format.md` by a typed error. The protocol side decides, over
+registers that can put if absent, which of them count. Nothing here does I/O of its own.
 """
 
 from manifests import paths
@@ -13,8 +13,8 @@ from manifests.errors import (
     DuplicateName,
     Fenced,
     FormatError,
-    InDoubt,
     IndexOutOfRange,
+    InDoubt,
     MalformedJson,
     ManifestError,
     MissingField,

@@ -144,7 +144,7 @@ class WrongValue(FormatError):
 
 
 class UnsafeName(FormatError):
-    """A run, target, session, shard id or path breaks the rule for its kind, so it may not address anything."""
+    """A run, target, session, shard id or path breaks the rule for its kind: it addresses nothing."""
 
 
 class NumberOutOfRange(FormatError):

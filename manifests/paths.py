@@ -1,7 +1,8 @@
 """Every object name of a store, and the rules for the names that go into them.
 
 Object names hold only what these functions check: names of tensors and values never form object names, and
-nothing read from a stored document reaches a path unchecked. `docs/format.md`, "Object names", is the same list.
+nothing read from a stored document reaches a path unchecked. The list
+is also in `docs/format.md`.
 
 Everything that counts as a vote lies under the *incarnation* of its target: a put that was meant for an
 incarnation since forgotten lands where nobody looks. Data, shard records and indexes are named by random ids.
@@ -37,7 +38,7 @@ def check_run(name: str) -> str:
 
 
 def check_label(name: str) -> str:
-    """Return `name` if it can name a target, tier or tag (as a run, capitals too); raise UnsafeName otherwise."""
+    """Return `name` if it can name a target, tier or tag (capitals too); raise UnsafeName otherwise."""
     return _check(_LABEL, name, "name")
 
 
@@ -65,11 +66,11 @@ def split_session(name: str) -> tuple[int, str]:
     return _parse_number(number, name), check_token(random)
 
 
-# -- data, records and indexes: named by random ids ----------------------------------------------------------
+# -- data, records and indexes: named by random ids ------------------------------------------------------------
 
 
 def fragment(run: str, shard_id: str, stripe: int, fragment: int) -> str:
-    """Return the name of a fragment. The first directory spreads request limits per prefix over 256 values."""
+    """Return the name of a fragment. Its first directory spreads request limits per prefix."""
     if not 0 <= fragment <= 254:  # noqa: PLR2004 - a code over GF(2^8) has at most 255 fragments
         raise NumberOutOfRange(
             f"fragment {fragment} is not in 0..254", field="fragment", found=fragment, low=0, high=254
@@ -107,11 +108,11 @@ def indexes_prefix(run: str) -> str:
     return f"{RUNS}{check_run(run)}/index/"
 
 
-# -- the target's own ---------------------------------------------------------------------------------------
+# -- the target's own ------------------------------------------------------------
 
 
 def standing(number: int) -> str:
-    """Return the name of the `number`-th statement of a target's standing; the highest number counts."""
+    """Return the name of the `number`-th statement of a target's standing."""
     return f"{INCARNATIONS}{_number(number, 'standing number')}.json"
 
 
@@ -123,7 +124,7 @@ def parse_standing(path: str) -> int:
     return _parse_number(stem, path)
 
 
-# -- votes: under the target's incarnation --------------------------------------------------------------------
+# -- votes: under the target's incarnation ------------------------------------------------------------
 
 
 def commit_prefix(run: str, incarnation: str) -> str:
@@ -147,7 +148,7 @@ def save_name(session: str, ordinal: int) -> str:
 
 
 def split_save(name: str) -> tuple[str, int]:
-    """Return the session and the ordinal in a name that `save_name` made. Raises UnsafeName for any other name."""
+    """Split a name that `save_name` made into session and ordinal. Raises UnsafeName."""
     session, _, ordinal = name.rpartition(".")
     return check_session(session), _parse_number(ordinal, name)
 
@@ -170,11 +171,12 @@ def manifests_prefix(run: str, incarnation: str) -> str:
 def manifest(
     run: str, incarnation: str, session: str, ordinal: int, version: int, random: str | None = None
 ) -> str:
-    """Return the name of a manifest. Version 1 has no random part (it is a register), later ones must have one."""
+    """Return the name of a manifest. Version 1, a register, has no random part; later ones must have one."""
     if (version == 1) != (random is None):
         raise UnsafeName(f"version {version} of a manifest with random part {random!r}", name=random)
     tail = "" if random is None else f".{check_token(random)}"
-    return f"{manifests_prefix(run, incarnation)}{save_name(session, ordinal)}/{_number(version, 'version')}{tail}"
+    save = save_name(session, ordinal)
+    return f"{manifests_prefix(run, incarnation)}{save}/{_number(version, 'version')}{tail}"
 
 
 def marks_prefix(run: str, incarnation: str) -> str:
@@ -188,7 +190,7 @@ def mark(run: str, incarnation: str, session: str, ordinal: int, random: str) ->
 
 
 def split_manifest(name: str) -> tuple[str, int, int, str | None]:
-    """Split into (session, ordinal, version, random) a manifest's name below `manifests_prefix`. Raises UnsafeName."""
+    """Split a manifest's name below `manifests_prefix`: (session, ordinal, version, random or None)."""
     save, _, tail = name.partition("/")
     number, dot, random = tail.partition(".")
     version = _parse_number(number, name)
@@ -203,7 +205,7 @@ def split_mark(name: str) -> tuple[str, int, str]:
     return *split_save(save), check_token(random)
 
 
-# -- the rules ------------------------------------------------------------------------------------------------
+# -- the rules ------------------------------------------------------------
 
 
 def _check(rule: re.Pattern[str], name: str, what: str) -> str:

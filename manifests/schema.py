@@ -1,19 +1,21 @@
-"""What is stored beside the fragments, as types: identity, standing, session, manifest, mark, shard record, index.
+"""What is stored beside the fragments, as types: shard record, index, manifest, mark, identity, standing.
 
-The meaning of each field is in `docs/format.md`; a type here and a table there say the same. Every field is always
-written, also when it holds its default.
+The meaning of each field is in `docs/format.md`; a type here and a table there say the same. Every field is
+always written, also when it holds its default.
 """
 
-from typing import Any, Literal
+from typing import Any
+
+from msgspec import field
 
 from manifests.stored import Document, Stored
 from manifests.table import TensorTable
 
-# -- shard record ------------------------------------------------------------------------------------------
+# -- shard record ------------------------------------------------------------
 
 
-class CodeSpec(Stored, kw_only=True, frozen=True):
-    """A linear code: `matrix` is the (m, k) parity matrix, row by row, so that any reader can decode any of them."""
+class CodeSpec(Stored, kw_only=True):
+    """A linear code. With its (m, k) parity `matrix`, stored row by row, any reader can decode it."""
 
     family: str = "rs-reedsolo"
     k: int
@@ -21,14 +23,14 @@ class CodeSpec(Stored, kw_only=True, frozen=True):
     matrix: bytes
 
 
-class Digest(Stored, kw_only=True, frozen=True):
+class Digest(Stored, kw_only=True):
     """How blocks are digested: `block` bytes of a fragment at a time."""
 
     algorithm: str = "crc32c"
     block: int = 1 << 20
 
 
-class StripeSource(Stored, kw_only=True, frozen=True):
+class StripeSource(Stored, kw_only=True):
     """An unchanged stripe of an older checkpoint that this shard uses again."""
 
     session: str
@@ -40,8 +42,8 @@ class StripeSource(Stored, kw_only=True, frozen=True):
 class Stripe(Stored, kw_only=True):
     """`length` bytes of the shard from `offset`, stored as `stored_length` bytes.
 
-    `at`: for each fragment the position of its target, None if it is not stored (empty, or lost by a late failure).
-    `crc`: a little-endian u32 for every block of every fragment that isn't empty, stored or not, fragment after
+    `at`: for each fragment the position of its target, None if it is not stored (empty, or lost by a late
+    failure). `crc`: a little-endian u32 for every block of every fragment, stored or lost, fragment after
     fragment; how many blocks a fragment has follows from `stored_length`, k and the block size.
     """
 
@@ -49,7 +51,7 @@ class Stripe(Stored, kw_only=True):
     length: int
     stored_length: int
     code: int = 0
-    transforms: list[Any] = []
+    transforms: list[Any] = field(default_factory=list)
     frames: Any = None
     source: StripeSource | None = None
     at: list[int | None]
@@ -61,14 +63,14 @@ class TensorEntry(Stored, kw_only=True):
     """One tensor, chunk of a tensor, or byte object in a shard's safetensors stream.
 
     `name` is its name in the stream, `fqn` the key in the state dict. `dtype` is the true dtype ("bfloat16",
-    "complex128" …, "object" for a byte object) even where the stream says U8. `offset` counts from the start of the
-    *stream* (header included); `nbytes` from there. `range` is the chunk's offset in the global tensor, one number a
+    "complex128" …, "object" for a byte object) even where the stream says U8. `offset` counts from the start
+    of the *stream* (header included). `range` is the chunk's offset in the global tensor, one number a
     dimension; it and `global_shape` are None for byte objects.
     """
 
     name: str
     fqn: str
-    aliases: list[str] = []
+    aliases: list[str] = field(default_factory=list)
     dtype: str
     shape: list[int]
     offset: int
@@ -87,16 +89,16 @@ class ShardRecord(Document, kw_only=True):
     length: int
     targets: list[str]
     codes: list[CodeSpec]
-    digest: Digest = Digest()
+    digest: Digest = field(default_factory=Digest)
     stripes: list[Stripe]
     tensors: list[TensorEntry]
 
 
-# -- references and index ----------------------------------------------------------------------------------
+# -- references and index ------------------------------------------------------------
 
 
-class Reference(Stored, kw_only=True, frozen=True):
-    """Another stored object: where it is and what it must be. `raw_size` bounds what inflating it may give."""
+class Reference(Stored, kw_only=True):
+    """Another stored object: where it is and what it must be. `raw_size` bounds what it may inflate to."""
 
     path: str
     size: int
@@ -105,7 +107,7 @@ class Reference(Stored, kw_only=True, frozen=True):
     targets: list[str]
 
 
-class ShardReference(Stored, kw_only=True, frozen=True):
+class ShardReference(Stored, kw_only=True):
     """One shard of a checkpoint."""
 
     shard_id: str
@@ -117,7 +119,7 @@ class ShardReference(Stored, kw_only=True, frozen=True):
 class Index(Document, kw_only=True):
     """The shards and the global tensor table of one save; written by rank 0.
 
-    `structure` describes the containers of the saved state, `planner_data` lists (fqn, path in the state), where an
+    `structure` describes the containers of the saved state. `planner_data` lists (fqn, path in the state); an
     int in a path is a position in a list.
     """
 
@@ -126,20 +128,20 @@ class Index(Document, kw_only=True):
     shards: list[ShardReference]
     tensors: TensorTable
     structure: Any = None
-    planner_data: list[tuple[str, list[str | int]]] = []
+    planner_data: list[tuple[str, list[str | int]]] = field(default_factory=list)
 
 
-# -- manifest and marks ------------------------------------------------------------------------------------
+# -- manifest and marks ------------------------------------------------------------
 
 
-class Tolerance(Stored, kw_only=True, frozen=True):
-    """How many targets, and how many domains, may be lost with every byte still loadable. Never rounded up."""
+class Tolerance(Stored, kw_only=True):
+    """How many targets, and how many domains, may be lost with every byte loadable. Never rounded up."""
 
     targets: int
     domains: int
 
 
-class Missing(Stored, kw_only=True, frozen=True):
+class Missing(Stored, kw_only=True):
     """What a target that failed late in a save did not get."""
 
     target: str
@@ -155,7 +157,7 @@ class Copy(Stored, kw_only=True):
 
 
 class Manifest(Document, kw_only=True):
-    """What makes a checkpoint. `kind`: "save", "repair", "copy" or "void" (a register closed without a save)."""
+    """What makes a checkpoint. `kind`: "save", "repair", "copy" or "void" (closed without a save)."""
 
     kind: str
     run: str
@@ -168,11 +170,11 @@ class Manifest(Document, kw_only=True):
     world: int = 0
     bytes: int = 0
     created: str = ""
-    user: dict[str, Any] = {}
+    user: dict[str, Any] = field(default_factory=dict)
     tolerance: Tolerance | None = None
-    missing: list[Missing] = []
-    copies: list[Copy] = []
-    uses: list[tuple[str, int]] = []
+    missing: list[Missing] = field(default_factory=list)
+    copies: list[Copy] = field(default_factory=list)
+    uses: list[tuple[str, int]] = field(default_factory=list)
 
 
 class Mark(Document, kw_only=True):
@@ -200,18 +202,18 @@ class Begun(Document, kw_only=True):
     created: str = ""
 
 
-# -- the target's own ----------------------------------------------------------------------------------------
+# -- the target's own ------------------------------------------------------------
 
 
 class Identity(Document, kw_only=True):
-    """`ckptstore.json`: the store a target belongs to and the name that manifests know it by. Never changes."""
+    """`ckptstore.json`: the store a target belongs to, and its name in manifests. Never changes."""
 
     store_id: str
     target: str
 
 
-class Members(Stored, kw_only=True, frozen=True):
-    """The commit targets and how many of them may be lost (`t`); while they change also the set before (`old`)."""
+class Members(Stored, kw_only=True):
+    """The commit targets, and how many may be lost (`t`); while they change, the set before (`old`)."""
 
     number: int
     targets: list[str]
@@ -220,8 +222,8 @@ class Members(Stored, kw_only=True, frozen=True):
 
 
 class Standing(Document, kw_only=True):
-    """What a target counts for: its incarnation, whether it may vote, and the members it knows of."""
+    """What a target counts for. `state`: "valid", or "joining" while it has no vote yet."""
 
     incarnation: str
-    state: Literal["joining", "valid"]
+    state: str
     members: Members

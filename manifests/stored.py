@@ -1,4 +1,4 @@
-"""What every stored type has in common: the format version, and keeping the fields of newer minor versions."""
+"""What all stored types share: the format version, and room for the fields of newer minor versions."""
 
 from typing import Any
 
@@ -15,8 +15,8 @@ UNDERSTOOD: frozenset[str] = frozenset()
 class Stored(msgspec.Struct, kw_only=True):
     """One JSON object in a stored document.
 
-    `extra` holds what a newer minor version added to this object. It is not a field of the JSON: `wire.decode` fills it
-    and `wire.encode` puts its items back beside the others, so that rewriting a document loses nothing.
+    `extra` holds what a newer minor version added to this object. It is no field of the JSON: `wire.decode`
+    fills it and `wire.encode` puts its items back beside the others, so that rewriting loses nothing.
     """
 
     extra: dict[str, Any] | UnsetType = UNSET

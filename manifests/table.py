@@ -1,7 +1,7 @@
 """The tensor table of an index: which shard holds which part of which tensor, in columns.
 
-A checkpoint of 1,024 tensors on 1,024 ranks has a million chunks. As JSON objects they would be 80 MB; here equal chunks
-that lie side by side along one axis are one *run*, and a run is one number in each of six columns.
+A checkpoint of 1,024 tensors on 1,024 ranks has a million chunks. As JSON objects they would be 80 MB; here
+chunks of one size that lie side by side along one axis are one *run*, and a run is a row of six columns.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,14 +9,12 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-import msgspec
-
 from manifests.errors import DuplicateName
 from manifests.stored import Stored
 
 
 class Chunk(NamedTuple):
-    """A box of a tensor, and the shard that holds it as a position in the index's `shards`. One number a dimension."""
+    """A box of a tensor, one number a dimension, and the position of its shard in the index's `shards`."""
 
     offsets: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -33,9 +31,9 @@ class TableEntry(NamedTuple):
 
 
 class Run(NamedTuple):
-    """`count` chunks of the same sizes side by side along `axis`, the shard growing by `shard_step` from each to the next."""
+    """Chunks of one size side by side along `axis`; from each to the next the shard grows by `shard_step`."""
 
-    count: int
+    length: int
     axis: int
     offsets: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -45,7 +43,7 @@ class Run(NamedTuple):
     def chunks(self) -> Iterator[Chunk]:
         """Yield the chunks, first to last."""
         before, after = self.offsets[: self.axis], self.offsets[self.axis + 1 :]
-        for i in range(self.count):
+        for i in range(self.length):
             here = tuple(o + i * self.sizes[self.axis] for o in self.offsets[self.axis : self.axis + 1])
             yield Chunk(before + here + after, self.sizes, self.shard + i * self.shard_step)
 
@@ -53,25 +51,25 @@ class Run(NamedTuple):
 class RunColumns(Stored, kw_only=True):
     """Runs in columns: one number a run; in `offsets` and `sizes` one a dimension of the run's tensor."""
 
-    count: list[int] = []
-    axis: list[int] = []
-    offsets: list[int] = []
-    sizes: list[int] = []
-    shard: list[int] = []
-    shard_step: list[int] = []
+    count: list[int]
+    axis: list[int]
+    offsets: list[int]
+    sizes: list[int]
+    shard: list[int]
+    shard_step: list[int]
 
 
 class TensorTable(Stored, kw_only=True, dict=True):
-    """All tensors and byte objects of a checkpoint in columns; `runs` counts the runs of each in `chunks`.
+    """All tensors and byte objects of a checkpoint in columns; `runs` counts the rows of each in `chunks`.
 
-    `table[fqn]` gives the entry of one, in time proportional to its own chunks. A table isn't changed once it is built.
+    `table[fqn]` gives the entry of one, in time proportional to its own chunks. A table is never changed.
     """
 
-    fqn: list[str] = []
-    dtype: list[str] = []
-    shape: list[list[int]] = []
-    runs: list[int] = []
-    chunks: RunColumns = msgspec.field(default_factory=RunColumns)
+    fqn: list[str]
+    dtype: list[str]
+    shape: list[list[int]]
+    runs: list[int]
+    chunks: RunColumns
 
     @property
     def fqns(self) -> list[str]:
@@ -119,7 +117,8 @@ class TableBuilder:
     """Builds a TensorTable from chunks in any order; the same chunks always give the same table."""
 
     def __init__(self) -> None:
-        self._table = TensorTable()
+        self._columns = RunColumns(count=[], axis=[], offsets=[], sizes=[], shard=[], shard_step=[])
+        self._table = TensorTable(fqn=[], dtype=[], shape=[], runs=[], chunks=self._columns)
         self._seen: set[str] = set()
 
     def add(
@@ -142,8 +141,8 @@ class TableBuilder:
             self._append(run)
 
     def _append(self, run: Run) -> None:
-        columns = self._table.chunks
-        columns.count.append(run.count)
+        columns = self._columns
+        columns.count.append(run.length)
         columns.axis.append(run.axis)
         columns.offsets.extend(run.offsets)
         columns.sizes.extend(run.sizes)
@@ -151,10 +150,8 @@ class TableBuilder:
         columns.shard_step.append(run.shard_step)
 
     def build(self) -> TensorTable:
-        """Return the table of everything added so far; it belongs to the caller, and the builder starts anew."""
-        table = self._table
-        self.__init__()  # type: ignore[misc]
-        return table
+        """Return the table of everything added. Nothing may be added after that."""
+        return self._table
 
 
 def _runs(chunks: list[Chunk]) -> list[Run]:
@@ -164,7 +161,7 @@ def _runs(chunks: list[Chunk]) -> list[Run]:
     while position < len(chunks):
         run = _run_from(chunks, position)
         runs.append(run)
-        position += run.count
+        position += run.length
     return runs
 
 
@@ -174,14 +171,14 @@ def _run_from(chunks: list[Chunk], position: int) -> Run:
         return Run(1, 0, *first, 0)
     step = chunks[position + 1].shard - first.shard
     run = Run(len(chunks) - position, axis, *first, step)
-    for count, expected in enumerate(run.chunks()):
-        if chunks[position + count] != expected:
-            return run._replace(count=count)
+    for length, expected in enumerate(run.chunks()):
+        if chunks[position + length] != expected:
+            return run._replace(length=length)
     return run
 
 
 def _axis(a: Chunk, b: Chunk) -> int | None:
-    """Return the axis along which `b` follows `a` directly, if they are of the same sizes and there is one."""
+    """Return the axis along which `b`, of the same sizes, directly follows `a`; None if there is none."""
     if a.sizes != b.sizes:
         return None
     differing = [i for i, (x, y) in enumerate(zip(a.offsets, b.offsets, strict=True)) if x != y]

@@ -1,7 +1,7 @@
 """Documents to bytes and back.
 
-Canonical bytes: UTF-8 JSON without spaces, keys sorted, byte strings in base64. Large documents are stored as one gzip
-member with no time in it. Everything decoded here has been validated: there is no other way in.
+Canonical bytes: UTF-8 JSON without spaces, keys sorted, byte strings in base64. Large documents are stored as
+one gzip member with no time in it. What was decoded has been validated: there is no other way in.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from manifests.stored import FORMAT, Document, Stored
 from manifests.validation import validate
 
 MAX_DOCUMENT_BYTES = 512 << 20
-"""Largest document written or read. A record of a shard whose safetensors header has its largest size takes about half."""
+"""Largest document written or read: twice the record of a shard with the largest safetensors header."""
 
 GZIP_FROM = 4096
 """Smaller documents are stored as they are: gzip saves no request and no disk block."""
@@ -86,7 +86,7 @@ def pack(document: Document) -> tuple[bytes, Packed]:
 
 
 def unpack(cls: type[DocumentT], stored: bytes, reference: Reference) -> DocumentT:
-    """Return the document that `reference` names: size and SHA-256 first, then inflated within `raw_size`, then decoded."""
+    """Check `stored` against `reference`, inflate it within `raw_size`, decode it. Raises a FormatError."""
     path = reference.path
     if len(stored) != reference.size:
         message = f"{path} has {len(stored)} bytes, not {reference.size}"
@@ -130,7 +130,7 @@ def _parse(data: bytes) -> dict[str, Any]:
         raise MalformedJson(f"not a JSON document: {error}", field="") from error
     if not isinstance(raw, dict):
         raise WrongType(f"a document is a JSON object, not {type(raw).__name__}", field="")
-    # Canonical bytes can't hold a key twice; only those of another writer need to be searched for one.
+    # Canonical bytes can't hold a key twice; only other writers' bytes need to be searched for one.
     if _ENCODER.encode(raw) != data:
         _refuse_duplicate_keys(data)
     return raw
@@ -163,12 +163,12 @@ def _check_format(raw: dict[str, Any]) -> None:
             raise WrongType(f"format is {other!r}, not [major, minor]", field="format")
 
 
-# -- fields of newer minor versions ----------------------------------------------------------------------------
+# -- fields of newer minor versions ------------------------------------------------------------
 
 
 @cache
 def _fields(cls: type[Stored]) -> dict[str, type[Stored] | None]:
-    """The JSON fields of a stored type, each with the stored type of its value or of its value's items, if any."""
+    """Return the fields of a stored type, each with the stored type of its value or its items, if any."""
     hints = get_type_hints(cls)
     return {name: _stored_in(hints[name]) for name in cls.__struct_fields__ if name != "extra"}
 
@@ -180,7 +180,7 @@ def _stored_in(hint: Any) -> type[Stored] | None:
 
 
 def _fold(raw: dict[str, Any], cls: type[Stored], *, known: bool, where: str) -> dict[str, Any]:
-    """Move the fields that `cls` doesn't have into its `extra`, at every level; refuse them if the version is known."""
+    """Move the fields that `cls` doesn't have into its `extra`; refuse them if the version is known."""
     fields = _fields(cls)
     if missing := fields.keys() - raw.keys():
         name = where + min(missing)
@@ -194,7 +194,7 @@ def _fold(raw: dict[str, Any], cls: type[Stored], *, known: bool, where: str) ->
     return folded
 
 
-def _fold_value(value: Any, cls: type[Stored] | None, known: bool, where: str) -> Any:  # noqa: FBT001
+def _fold_value(value: Any, cls: type[Stored] | None, known: bool, where: str) -> Any:
     if cls is None:
         return value
     if isinstance(value, dict):
