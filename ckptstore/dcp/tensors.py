@@ -1,0 +1,104 @@
+"""Which tensors can be stored, and the logical bytes of one."""
+
+from collections.abc import Callable
+
+import torch
+from torch.distributed.tensor import DTensor, Partial
+
+from ckptstore.dtypes import DTYPES
+from ckptstore.errors import UnsupportedValue
+
+__all__ = [
+    "check_tensor",
+    "dtype_name",
+    "local_part",
+    "same_bits",
+    "tensor_from_bytes",
+    "tensor_to_bytes",
+    "torch_dtype",
+]
+
+_SAME_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Dtypes that every kernel handles: few know sub-byte, bits and complex32 ones."""
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """`bfloat16` for torch.bfloat16."""
+    return str(dtype).removeprefix("torch.")
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """The storable dtype of that name; `KeyError` where there is none."""
+    if name not in DTYPES or not isinstance(dtype := getattr(torch, name, None), torch.dtype):
+        raise KeyError(name)
+    return dtype
+
+
+def local_part(tensor: torch.Tensor) -> torch.Tensor:
+    """What this process holds: a DTensor's local tensor, any other tensor itself; detached."""
+    return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).detach()
+
+
+def check_tensor(tensor: torch.Tensor, key: str) -> None:
+    """Refuse a tensor whose values can't be stored as plain bytes: `UnsupportedValue` naming the key."""
+    if reason := _unsupported(tensor):
+        raise UnsupportedValue(f"{key!r} can't be saved: {reason}", key=key, hint=_HINTS.get(reason))
+
+
+def _unsupported(tensor: torch.Tensor) -> str | None:
+    if isinstance(tensor, DTensor):
+        partial = any(isinstance(placement, Partial) for placement in tensor.placements)
+        return _PARTIAL if partial else _unsupported(local_part(tensor))
+    for matches, reason in _KINDS:
+        if matches(tensor):
+            return reason
+    if tensor.layout != torch.strided:
+        return f"its layout is {tensor.layout}, not strided"
+    return None if dtype_name(tensor.dtype) in DTYPES else f"the format has no dtype {tensor.dtype}"
+
+
+_PARTIAL = "a DTensor with Partial placements holds unreduced sums"
+_META = "a meta tensor has no values"
+_QUANTISED = "a quantised tensor's scales are not part of its bytes"
+_WRAPPER = "its class wraps other tensors"
+
+_KINDS: list[tuple[Callable[[torch.Tensor], bool], str]] = [
+    (lambda tensor: hasattr(tensor, "fake_mode"), "a FakeTensor has no values"),
+    (lambda tensor: tensor.is_meta, _META),
+    (lambda tensor: tensor.is_nested, "a nested tensor is not one array"),
+    (lambda tensor: tensor.is_quantized, _QUANTISED),
+    (lambda tensor: hasattr(tensor, "__tensor_flatten__"), _WRAPPER),
+]
+"""In this order: a FakeTensor claims to be anything."""
+
+_HINTS = {
+    _PARTIAL: "redistribute it to Shard or Replicate first",
+    _META: "materialise it: module.to_empty(device=...)",
+    _QUANTISED: "save its int_repr(), scale and zero point",
+    _WRAPPER: "save the tensors that it wraps",
+}
+
+
+def tensor_to_bytes(tensor: torch.Tensor) -> bytes:
+    """The tensor's values in row-major order, bit for bit; a view's logical values, not its storage."""
+    flat = _reinterpreted(tensor.detach().cpu()).contiguous().reshape(-1)
+    return flat.view(torch.uint8).numpy().tobytes()
+
+
+def tensor_from_bytes(data: bytes, dtype: torch.dtype, shape: list[int]) -> torch.Tensor:
+    """A new tensor on the CPU. `RuntimeError` where the bytes aren't of that shape."""
+    flat = torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+    return flat.view(dtype).reshape(shape)
+
+
+def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Bitwise equality: NaN payloads and the sign of zero count."""
+    return torch.equal(_reinterpreted(one.detach()), _reinterpreted(other.detach()))
+
+
+def _reinterpreted(tensor: torch.Tensor) -> torch.Tensor:
+    """The same bits as integers of the same size."""
+    resolved = tensor.resolve_conj().resolve_neg()
+    if resolved.dtype.itemsize in _SAME_SIZE:
+        return resolved.view(_SAME_SIZE[resolved.dtype.itemsize])
+    return torch.view_as_real(resolved).view(torch.int64)  # complex128
