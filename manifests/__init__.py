@@ -60,6 +60,7 @@ from manifests.schema import (
 )
 from manifests.stored import FORMAT, Document
 from manifests.table import Chunk, TableBuilder, TableEntry, TensorTable
+from manifests.validation import check_understood, not_understood, validate
 from manifests.wire import Packed, decode, encode, pack, unpack
 
 __all__ = [
@@ -118,9 +119,12 @@ __all__ = [
     "WrongCount",
     "WrongType",
     "WrongValue",
+    "check_understood",
     "decode",
     "encode",
+    "not_understood",
     "pack",
     "paths",
     "unpack",
+    "validate",
 ]

@@ -75,6 +75,8 @@ __all__ = [
     "WrongValue",
 ]
 
+LINE = 80
+
 
 class ManifestError(Exception):
     """Base of all. Keyword arguments become fields of the error (`field=`, `found=` …) for handlers."""
@@ -101,6 +103,12 @@ class ManifestError(Exception):
 
 def _rebuild(cls: type[ManifestError], message: str, fields: dict[str, Any]) -> ManifestError:
     return cls(message, **fields)
+
+
+def shown(value: object) -> str:
+    """Return `value` for a message, cut to a line of a terminal: names may be 100 KiB long."""
+    text = repr(value)
+    return text if len(text) <= LINE else f"{text[: LINE - 3]}..."
 
 
 class FormatError(ManifestError):

@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 
-from manifests.errors import NumberOutOfRange, UnsafeName
+from manifests.errors import NumberOutOfRange, UnsafeName, shown
 
 IDENTITY = "ckptstore.json"
 INCARNATIONS = "incarnations/"
@@ -62,11 +62,11 @@ def split_session(name: str) -> tuple[int, str]:
     """Split a session's name into number and random part; this pair orders sessions. Raises UnsafeName."""
     number, dot, random = name.partition(".")
     if not dot:
-        raise UnsafeName(f"{name!r} is not a session: it must be <number>.<random>", name=name)
+        raise UnsafeName(f"{shown(name)} is not a session: it must be <number>.<random>", name=name)
     return _parse_number(number, name), check_token(random)
 
 
-# -- data, records and indexes: named by random ids ------------------------------------------------------------
+# -- data, records and indexes: named by random ids ----------------------------------------
 
 
 def fragment(run: str, shard_id: str, stripe: int, fragment: int) -> str:
@@ -108,7 +108,7 @@ def indexes_prefix(run: str) -> str:
     return f"{RUNS}{check_run(run)}/index/"
 
 
-# -- the target's own ------------------------------------------------------------
+# -- the target's own ----------------------------------------
 
 
 def standing(number: int) -> str:
@@ -120,11 +120,11 @@ def parse_standing(path: str) -> int:
     """Return the number in a name that `standing` made. Raises UnsafeName for any other name."""
     stem = path.removeprefix(INCARNATIONS).removesuffix(".json")
     if f"{INCARNATIONS}{stem}.json" != path:
-        raise UnsafeName(f"{path!r} is not the name of a standing", name=path)
+        raise UnsafeName(f"{shown(path)} is not the name of a standing", name=path)
     return _parse_number(stem, path)
 
 
-# -- votes: under the target's incarnation ------------------------------------------------------------
+# -- votes: under the target's incarnation ----------------------------------------
 
 
 def commit_prefix(run: str, incarnation: str) -> str:
@@ -195,7 +195,7 @@ def split_manifest(name: str) -> tuple[str, int, int, str | None]:
     number, dot, random = tail.partition(".")
     version = _parse_number(number, name)
     if (version == 1) == bool(dot) or version == 0:
-        raise UnsafeName(f"{name!r} is not the name of a manifest", name=name)
+        raise UnsafeName(f"{shown(name)} is not the name of a manifest", name=name)
     return *split_save(save), version, check_token(random) if dot else None
 
 
@@ -205,12 +205,12 @@ def split_mark(name: str) -> tuple[str, int, str]:
     return *split_save(save), check_token(random)
 
 
-# -- the rules ------------------------------------------------------------
+# -- the rules ----------------------------------------
 
 
 def _check(rule: re.Pattern[str], name: str, what: str) -> str:
     if not rule.fullmatch(name):
-        raise UnsafeName(f"{_short(name)} is not a {what}: it must match {rule.pattern}", name=name)
+        raise UnsafeName(f"{shown(name)} is not a {what}: it must match {rule.pattern}", name=name)
     return name
 
 
@@ -224,10 +224,6 @@ def _number(number: int, what: str) -> str:
 def _parse_number(text: str, name: str) -> int:
     if not _NUMBER.fullmatch(text) or f"{int(text):06d}" != text:
         raise UnsafeName(
-            f"{_short(name)} does not hold a number of six to nine digits where it must", name=name
+            f"{shown(name)} does not hold a number of six to nine digits where it must", name=name
         )
     return int(text)
-
-
-def _short(name: str) -> str:
-    return repr(name if len(name) <= 80 else f"{name[:77]}...")  # noqa: PLR2004 - a line of a terminal

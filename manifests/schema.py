@@ -11,7 +11,7 @@ from msgspec import field
 from manifests.stored import Document, Stored
 from manifests.table import TensorTable
 
-# -- shard record ------------------------------------------------------------
+# -- shard record ----------------------------------------
 
 
 class CodeSpec(Stored, kw_only=True):
@@ -94,7 +94,7 @@ class ShardRecord(Document, kw_only=True):
     tensors: list[TensorEntry]
 
 
-# -- references and index ------------------------------------------------------------
+# -- references and index ----------------------------------------
 
 
 class Reference(Stored, kw_only=True):
@@ -131,7 +131,7 @@ class Index(Document, kw_only=True):
     planner_data: list[tuple[str, list[str | int]]] = field(default_factory=list)
 
 
-# -- manifest and marks ------------------------------------------------------------
+# -- manifest and marks ----------------------------------------
 
 
 class Tolerance(Stored, kw_only=True):
@@ -202,7 +202,7 @@ class Begun(Document, kw_only=True):
     created: str = ""
 
 
-# -- the target's own ------------------------------------------------------------
+# -- the target's own ----------------------------------------
 
 
 class Identity(Document, kw_only=True):

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-from manifests.errors import DuplicateName
+from manifests.errors import DuplicateName, shown
 from manifests.stored import Stored
 
 
@@ -130,7 +130,7 @@ class TableBuilder:
     ) -> None:
         """Add one tensor or byte object. `chunks`: (offsets, sizes, shard). Raises DuplicateName."""
         if fqn in self._seen:
-            raise DuplicateName(f"{fqn!r} is in the table already", name=fqn)
+            raise DuplicateName(f"{shown(fqn)} is in the table already", name=fqn)
         self._seen.add(fqn)
         runs = _runs(sorted(Chunk(tuple(offsets), tuple(sizes), shard) for offsets, sizes, shard in chunks))
         self._table.fqn.append(fqn)

@@ -12,6 +12,7 @@ from typing import Any, TypedDict, TypeVar, get_args, get_type_hints
 import msgspec
 from msgspec import UNSET
 
+from manifests import checks
 from manifests.errors import (
     BadCompression,
     DigestMismatch,
@@ -24,13 +25,12 @@ from manifests.errors import (
     TooLarge,
     UnknownField,
     WrongType,
+    shown,
 )
+from manifests.manifest_rules import MAX_DOCUMENT_BYTES
 from manifests.schema import Reference
 from manifests.stored import FORMAT, Document, Stored
 from manifests.validation import validate
-
-MAX_DOCUMENT_BYTES = 512 << 20
-"""Largest document written or read: twice the record of a shard with the largest safetensors header."""
 
 GZIP_FROM = 4096
 """Smaller documents are stored as they are: gzip saves no request and no disk block."""
@@ -143,10 +143,13 @@ def _refuse_duplicate_keys(data: bytes) -> None:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise DuplicateKey(f"{key!r} is twice in one JSON object", key=key, field=key)
+                raise DuplicateKey(f"{shown(key)} is twice in one JSON object", key=key, field=key)
             seen.add(key)
 
-    json.loads(data, object_pairs_hook=check)
+    try:
+        json.loads(data, object_pairs_hook=check)
+    except RecursionError as error:
+        raise NestingTooDeep("lists or objects are nested too deep to be a document", field="") from error
 
 
 def _check_format(raw: dict[str, Any]) -> None:
@@ -160,10 +163,10 @@ def _check_format(raw: dict[str, Any]) -> None:
         case None:
             raise MissingField("the document has no format", field="format")
         case other:
-            raise WrongType(f"format is {other!r}, not [major, minor]", field="format")
+            raise WrongType(f"format is {shown(other)}, not [major, minor]", field="format")
 
 
-# -- fields of newer minor versions ------------------------------------------------------------
+# -- fields of newer minor versions ----------------------------------------
 
 
 @cache
@@ -190,7 +193,9 @@ def _fold(raw: dict[str, Any], cls: type[Stored], *, known: bool, where: str) ->
         if known:
             name = where + min(unknown)
             raise UnknownField(f"{cls.__name__} has an unknown field {name}", field=name)
-        folded["extra"] = {name: raw[name] for name in unknown}
+        extra = {name: raw[name] for name in sorted(unknown)}
+        checks.json_value(extra, where or "the document")
+        folded["extra"] = extra
     return folded
 
 
