@@ -73,11 +73,10 @@ class Job:
         event: dict[str, Any] = wait_until(seen, f"'{kind}' of step {step} in {self.name}", pause=0.02)
         return event
 
-    def kill_rank(self, rank: int) -> int:
-        """Send SIGKILL to one rank. Returns its process id."""
+    def kill_rank(self, rank: int) -> None:
+        """Send SIGKILL to one rank."""
         pid: int = self.events("started")[0]["pids"][rank]
         os.kill(pid, signal.SIGKILL)
-        return pid
 
     def stop(self) -> None:
         """End the job and its ranks, if it still runs."""
