@@ -8,6 +8,7 @@ registers that can put if absent, which of them count. Nothing here does I/O of 
 from manifests import paths
 from manifests.errors import (
     BadCompression,
+    Conflict,
     DigestMismatch,
     DuplicateKey,
     DuplicateName,
@@ -23,6 +24,9 @@ from manifests.errors import (
     NewerFormat,
     NonFiniteNumber,
     NoQuorum,
+    NoSuchCheckpoint,
+    NotAStore,
+    NotConditional,
     NotUnderstood,
     NumberOutOfRange,
     OverlappingRange,
@@ -37,6 +41,10 @@ from manifests.errors import (
     WrongType,
     WrongValue,
 )
+from manifests.group import Committed, Group, init_store
+from manifests.heal import Healed
+from manifests.history import Checkpoint, History, Problem
+from manifests.registers import Register
 from manifests.schema import (
     Begun,
     CodeSpec,
@@ -58,6 +66,8 @@ from manifests.schema import (
     TensorEntry,
     Tolerance,
 )
+from manifests.seal import seal, unseal
+from manifests.standing import TargetStanding
 from manifests.stored import FORMAT, Document
 from manifests.table import Chunk, TableBuilder, TableEntry, TensorTable
 from manifests.validation import check_understood, not_understood, validate
@@ -67,8 +77,11 @@ __all__ = [
     "FORMAT",
     "BadCompression",
     "Begun",
+    "Checkpoint",
     "Chunk",
     "CodeSpec",
+    "Committed",
+    "Conflict",
     "Copy",
     "Digest",
     "DigestMismatch",
@@ -77,6 +90,9 @@ __all__ = [
     "DuplicateName",
     "Fenced",
     "FormatError",
+    "Group",
+    "Healed",
+    "History",
     "Identity",
     "InDoubt",
     "Index",
@@ -92,12 +108,17 @@ __all__ = [
     "NestingTooDeep",
     "NewerFormat",
     "NoQuorum",
+    "NoSuchCheckpoint",
     "NonFiniteNumber",
+    "NotAStore",
+    "NotConditional",
     "NotUnderstood",
     "NumberOutOfRange",
     "OverlappingRange",
     "Packed",
+    "Problem",
     "Reference",
+    "Register",
     "Session",
     "ShapeMismatch",
     "ShardRecord",
@@ -108,6 +129,7 @@ __all__ = [
     "StripeSource",
     "TableBuilder",
     "TableEntry",
+    "TargetStanding",
     "TensorEntry",
     "TensorTable",
     "Tolerance",
@@ -122,9 +144,12 @@ __all__ = [
     "check_understood",
     "decode",
     "encode",
+    "init_store",
     "not_understood",
     "pack",
     "paths",
+    "seal",
     "unpack",
+    "unseal",
     "validate",
 ]

@@ -1,0 +1,236 @@
+"""The commit targets of a store, together: the protocol as plain blocking calls."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+from manifests import commit, heal, membership, paths
+from manifests.errors import NoSuchCheckpoint
+from manifests.history import Checkpoint, History, Problem, read_history
+from manifests.quorum import Scope, View, survey, with_view
+from manifests.registers import Register, Steps, T, drive
+from manifests.schema import Manifest, Mark, Members
+from manifests.standing import TargetStanding
+
+Committed = commit.Committed
+
+
+def init_store(
+    registers: Sequence[Register],
+    *,
+    t: int,
+    targets: Sequence[str] | None = None,
+    store_id: str | None = None,
+) -> str:
+    """Make a store on targets that hold none, `t` of which may be lost; return its id.
+
+    `targets` names the members (default: all of `registers`, in order). Raises ValueError where `t` is not in
+    0..N-1, Conflict, Unavailable or NotConditional as `membership.init_store`.
+    """
+    names = list(targets if targets is not None else (register.name for register in registers))
+    members = Members(number=1, targets=names, t=_checked_tolerance(t, names))
+    chosen = store_id or paths.new_token()
+    scope = Scope(names, chosen, paths.new_token)
+    drive(membership.init_store(scope, members, chosen), _by_name(registers))
+    return chosen
+
+
+def _checked_tolerance(t: int, names: Sequence[str]) -> int:
+    if len(set(names)) != len(names):
+        raise ValueError(f"two commit targets have one name: {', '.join(names)}")
+    if not 0 <= t < len(names):
+        raise ValueError(f"t={t}: of {len(names)} commit targets, 0 to {len(names) - 1} may be lost")
+    return t
+
+
+def _by_name(registers: Iterable[Register]) -> dict[str, Register]:
+    return {register.name: register for register in registers}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class Group:
+    """The registers of one store. Blocking and thread-safe; holds no thread and no connection of its own.
+
+    Everything raises `NoQuorum` where too few targets count or answer; `standings` says why for each.
+    """
+
+    def __init__(self, registers: Sequence[Register], view: View, random: Callable[[], str]) -> None:
+        self._registers = _by_name(registers)
+        self._view = view
+        self._scope = Scope(tuple(self._registers), view.store_id, random)
+
+    @classmethod
+    def open(
+        cls,
+        registers: Sequence[Register],
+        *,
+        store_id: str | None = None,
+        random: Callable[[], str] = paths.new_token,
+    ) -> "Group":
+        """Read the standing of every target. Raises NotAStore; NoQuorum where no target that counts answers.
+
+        Too few targets for a quorum are no error yet: `standings` tells, and `readmit` may mend it.
+        """
+        scope = Scope([register.name for register in registers], store_id, random)
+        return cls(registers, drive(survey(scope), _by_name(registers)), random)
+
+    # -- the targets ---------------------------------------------------------------------------------------
+
+    @property
+    def store_id(self) -> str:
+        """The store's random id."""
+        return self._view.store_id
+
+    @property
+    def members(self) -> Members:
+        """The commit targets and how many may be lost, as last read."""
+        return self._view.members
+
+    @property
+    def standings(self) -> dict[str, TargetStanding]:
+        """What each target opened counts for, and why, as last read."""
+        return dict(self._view.standings)
+
+    @property
+    def can_read(self) -> bool:
+        """Whether R targets counted when last read."""
+        return self._view.can_read(self._view.valid)
+
+    @property
+    def can_save(self) -> bool:
+        """Whether Q and R targets counted when last read."""
+        return self.can_read and self._view.is_complete(self._view.valid)
+
+    def refresh(self) -> None:
+        """Read members and standings again.
+
+        Raises NotAStore, NoQuorum where no target that counts answers.
+        """
+        self._view = self._drive(survey(self._scope))
+
+    def readmit(self, target: str) -> tuple[Problem, ...]:
+        """Make a wiped or damaged member valid again; see `membership.readmit`.
+
+        Return what had no good copy.
+        """
+        problems = self._drive(membership.readmit(self._scope, target))
+        self.refresh()
+        return problems
+
+    # -- saving --------------------------------------------------------------------------------------------
+
+    def open_session(self, run: str) -> str:
+        """Open `run` for saving and return the session's name; savers of older sessions are fenced from now on.
+
+        First completes the manifests and marks of the run that were seen on too few targets. Raises NoQuorum,
+        InDoubt.
+        """
+        self.settle(run)
+        return self._drive(commit.open_session(self._scope, run, _now()))
+
+    def begin(self, run: str, session: str, ordinal: int) -> None:
+        """Say that a save begins; call before any of its data is written. Raises NoQuorum, InDoubt."""
+        self._drive(commit.begin(self._scope, run, session, ordinal, _now()))
+
+    def commit(self, manifest: Manifest) -> Committed:
+        """Commit a save: `manifest.version` 1, all it names durable. Raises as `commit.commit`."""
+        return self._drive(commit.commit(self._scope, manifest))
+
+    def supersede(self, manifest: Manifest) -> Committed:
+        """Put a new version of a live save's manifest, numbered one above the highest seen.
+
+        Raises NoSuchCheckpoint.
+        """
+        versions = self.checkpoint(manifest.run, manifest.session, manifest.ordinal).versions
+        newer = msgspec.structs.replace(manifest, version=versions[-1].version + 1)
+        return self._drive(commit.supersede(self._scope, newer))
+
+    def void(self, run: str, session: str, ordinal: int) -> Literal["voided", "saved"]:
+        """Close the register of a save given up, so that it can never commit; see `commit.void`."""
+        return self._drive(commit.void(self._scope, run, session, ordinal, _now()))
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def history(self, run: str) -> History:
+        """Read what a run holds: one list a target, one get a manifest or mark."""
+        return self._attempt(lambda view: read_history(view, run))
+
+    def checkpoint(self, run: str, session: str, ordinal: int) -> Checkpoint:
+        """Read one save, live or deleted. Raises NoSuchCheckpoint."""
+        found = self.history(run).find(session, ordinal)
+        if found is None:
+            message = f"{run}: there is no save {ordinal} of session {session}"
+            raise NoSuchCheckpoint(message, run=run, session=session, ordinal=ordinal)
+        return found
+
+    def runs(self) -> list[str]:
+        """Return the names of the runs, by listing all small objects: `heal` and re-admission need it, not more."""
+        return self._attempt(heal.list_runs)
+
+    # -- marks ---------------------------------------------------------------------------------------------
+
+    def delete(self, run: str, session: str, ordinal: int) -> None:
+        """Put a delete mark on a save; its data stays until it is pruned.
+
+        Raises NoSuchCheckpoint, InDoubt.
+        """
+        self.checkpoint(run, session, ordinal)
+        self._mark(run, Mark(kind="delete", of=(session, ordinal), created=_now()))
+
+    def undelete(self, run: str, session: str, ordinal: int) -> None:
+        """Undo every delete mark that stands on a save. Raises NoSuchCheckpoint, InDoubt."""
+        for random in self.checkpoint(run, session, ordinal).deletes:
+            self._mark(run, Mark(kind="undelete", of=(session, ordinal), undoes=random, created=_now()))
+
+    def tag(self, run: str, session: str, ordinal: int, tag: str) -> None:
+        """Give a save a tag, and take the tag from any other save of the run.
+
+        Raises NoSuchCheckpoint, InDoubt.
+        """
+        paths.check_label(tag)
+        self.checkpoint(run, session, ordinal)
+        before = self.history(run).tag_marks
+        self._mark(run, Mark(kind="tag", of=(session, ordinal), tag=tag, created=_now()))
+        self._untag(run, before.items(), tag)
+
+    def untag(self, run: str, tag: str) -> None:
+        """Take a tag from the save that has it; nothing happens where none has. Raises InDoubt."""
+        self._untag(run, self.history(run).tag_marks.items(), tag)
+
+    def _untag(self, run: str, marks: Iterable[tuple[str, tuple[tuple[str, int], str]]], tag: str) -> None:
+        for random, (of, found) in marks:
+            if found == tag:
+                self._mark(run, Mark(kind="untag", of=of, undoes=random, tag=tag, created=_now()))
+
+    def _mark(self, run: str, mark: Mark) -> None:
+        self._drive(commit.put_mark(self._scope, run, mark))
+
+    # -- repair --------------------------------------------------------------------------------------------
+
+    def settle(self, run: str) -> heal.Healed:
+        """Complete the manifests and marks that were seen on too few targets."""
+        return self._attempt(lambda view: heal.settle(view, run), fresh=True)
+
+    def heal(self, run: str) -> heal.Healed:
+        """Read every copy of every vote of a run; put back what is missing or damaged on targets that count."""
+        return self._attempt(lambda view: heal.heal(view, run), fresh=True)
+
+    # -- running -------------------------------------------------------------------------------------------
+
+    def _drive(self, steps: Steps[T]) -> T:
+        return drive(steps, self._registers)
+
+    def _attempt(self, body: Callable[[View], Steps[T | None]], *, fresh: bool = False) -> T:
+        """Run `body` on the view last read, if that is good enough, and on a fresh one whenever targets changed."""
+
+        def remembering(view: View) -> Steps[T | None]:
+            self._view = view
+            return (yield from body(view))
+
+        first = self._view if self.can_read and not fresh else None
+        return self._drive(with_view(self._scope, first, remembering))

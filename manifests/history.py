@@ -1,0 +1,238 @@
+"""What a run holds: manifests and marks, read from enough targets, made into checkpoints.
+
+Reading decides nothing: it changes no target. A save is *live* if its manifest was seen, on any target, and
+no delete mark stands; its data was durable before its manifest was first put. `latest` is the newest
+session's that holds a live save, its highest ordinal: never the highest step, name or time.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from manifests import paths
+from manifests.errors import ManifestError, NotUnderstood
+from manifests.quorum import View
+from manifests.registers import Steps
+from manifests.schema import Manifest, Mark
+from manifests.votes import VOIDING, Votes, list_votes, read_copies, votes_in
+
+SaveKey = tuple[str, int]
+"""(session, ordinal): names a save inside its run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that couldn't be read as it should.
+
+    `targets` hold a damaged copy; `fatal`: no good copy was found.
+    """
+
+    name: str
+    message: str
+    targets: tuple[str, ...]
+    fatal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """One save as it stands.
+
+    `manifest`: the one that counts, the highest (version, random). `versions`: all of them in that order,
+    every one of which keeps the objects it names. `seen_on`: the targets that hold version 1. `complete`:
+    those are enough for t losses to leave one; a save that isn't may be in doubt, still being committed, or
+    partly lost, and is loadable. `deletes`: ids of the delete marks that stand. `tags`: those that name this
+    save.
+    """
+
+    session: str
+    ordinal: int
+    manifest: Manifest
+    versions: tuple[Manifest, ...]
+    seen_on: tuple[str, ...]
+    complete: bool
+    tags: tuple[str, ...] = ()
+    deletes: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> SaveKey:
+        """(session, ordinal)."""
+        return self.session, self.ordinal
+
+    @property
+    def deleted(self) -> bool:
+        """Whether a delete mark stands."""
+        return bool(self.deletes)
+
+    @property
+    def bytes(self) -> int:
+        """The size of the saved state in bytes, as its manifest says."""
+        return self.manifest.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The saves of one run in the order they were begun in, session after session.
+
+    `checkpoints`: the live ones. `deleted`: those with a delete mark that stands. `latest`: the last of
+    `checkpoints`. `begun`: saves begun of which no manifest was seen: in progress, or given up. `voided`:
+    saves of which only voids were seen. `sessions`: openings for saving, oldest first. `problems`: what
+    couldn't be read; `newer` is true where some of it was written by a newer release, and nothing may be
+    written, pruned or collected in this run.
+    """
+
+    run: str
+    checkpoints: tuple[Checkpoint, ...]
+    deleted: tuple[Checkpoint, ...]
+    begun: tuple[SaveKey, ...]
+    voided: tuple[SaveKey, ...]
+    sessions: tuple[str, ...]
+    problems: tuple[Problem, ...]
+    newer: bool
+    heard: tuple[str, ...]
+    tag_marks: Mapping[str, tuple[SaveKey, str]] = field(default_factory=dict)
+
+    @property
+    def latest(self) -> Checkpoint | None:
+        """The newest session's live save of the highest ordinal; None where no save is live."""
+        return self.checkpoints[-1] if self.checkpoints else None
+
+    @property
+    def tags(self) -> dict[str, Checkpoint]:
+        """The live checkpoints that have tags, by tag; where two claim one, the later begun."""
+        return {tag: checkpoint for checkpoint in self.checkpoints for tag in checkpoint.tags}
+
+    def find(self, session: str, ordinal: int) -> Checkpoint | None:
+        """Return the save, live or deleted; None where none was seen."""
+        everything = (*self.checkpoints, *self.deleted)
+        return next((c for c in everything if c.key == (session, ordinal)), None)
+
+
+def read_history(view: View, run: str) -> Steps[History | None]:
+    """Read a run's history: one list a target, one get a manifest or mark.
+
+    None: targets changed; read a new view.
+    """
+    votes = yield from list_votes(view, run)
+    contested = contested_manifests(votes)
+    yield from read_copies(view, run, votes, votes_in(votes, "manifests", "marks"), contested)
+    kept = yield from view.check(votes.heard)
+    if kept != votes.heard or not view.can_read(kept):
+        return None
+    return assemble(view, run, votes)
+
+
+def contested_manifests(votes: Votes) -> set[str]:
+    """Return the inner names of the manifests that may be a void on some of the targets."""
+    voiding = {name.removeprefix(VOIDING) for name in votes_in(votes, VOIDING.rstrip("/"))}
+    return {name for name in votes_in(votes, "manifests") if name.split("/")[1] in voiding}
+
+
+def assemble(view: View, run: str, votes: Votes) -> History:
+    """Make a history out of the votes that were read. Pure."""
+    problems = list(problems_in(votes))
+    saves, voided = _saves(votes)
+    marks = _marks(votes)
+    undone = {mark.undoes for mark in marks.values() if mark.kind in {"undelete", "untag"}}
+    standing = {random: mark for random, mark in marks.items() if random not in undone}
+    checkpoints = [_checkpoint(view, votes, key, saves[key], standing) for key in sorted(saves, key=order)]
+    begun = {paths.split_save(name.partition("/")[2]) for name in votes_in(votes, "begun")}
+    unreadable = {_key_of(problem.name) for problem in problems if problem.fatal}
+    return History(
+        run,
+        tuple(c for c in checkpoints if not c.deleted),
+        tuple(c for c in checkpoints if c.deleted),
+        tuple(sorted(begun - saves.keys() - voided - unreadable, key=order)),
+        tuple(sorted(voided, key=order)),
+        tuple(sorted((n.partition("/")[2] for n in votes_in(votes, "sessions")), key=paths.split_session)),
+        tuple(problems),
+        bool(_newer(votes)),
+        tuple(sorted(votes.heard)),
+        {random: (mark.of, mark.tag) for random, mark in standing.items() if mark.kind == "tag" and mark.tag},
+    )
+
+
+def order(key: SaveKey) -> tuple[tuple[int, str], int]:
+    """Sort key of a save: by number and random part of its session, then by ordinal."""
+    return paths.split_session(key[0]), key[1]
+
+
+def _saves(votes: Votes) -> tuple[dict[SaveKey, dict[str, Manifest]], set[SaveKey]]:
+    """Return the manifests of each save by inner name, and the saves of which only voids were seen."""
+    saves: dict[SaveKey, dict[str, Manifest]] = {}
+    voids: set[SaveKey] = set()
+    for name in votes_in(votes, "manifests"):
+        manifests = [copy for copy in votes.copies.get(name, {}).values() if isinstance(copy, Manifest)]
+        for manifest in manifests:
+            if manifest.kind == "void":
+                voids.add(_key_of(name))
+            else:
+                saves.setdefault(_key_of(name), {})[name] = manifest
+    return saves, {key for key in voids if key not in saves and not _damaged_register(votes, key)}
+
+
+def _damaged_register(votes: Votes, key: SaveKey) -> bool:
+    """Whether a copy of version 1 can't be read: it might be a save, even where the others are voids."""
+    copies = votes.copies[f"manifests/{paths.save_name(*key)}/000001"]
+    return any(isinstance(copy, ManifestError) for copy in copies.values())
+
+
+def _marks(votes: Votes) -> dict[str, Mark]:
+    """Return the marks by their random part."""
+    found: dict[str, Mark] = {}
+    for name in votes_in(votes, "marks"):
+        for copy in votes.copies.get(name, {}).values():
+            if isinstance(copy, Mark):
+                found[name.rpartition("/")[2]] = copy
+    return found
+
+
+def _checkpoint(
+    view: View, votes: Votes, key: SaveKey, named: Mapping[str, Manifest], marks: Mapping[str, Mark]
+) -> Checkpoint:
+    register = f"manifests/{paths.save_name(*key)}/000001"
+    ranked = sorted(named.items(), key=lambda item: paths.split_manifest(item[0].partition("/")[2])[2:])
+    seen_on = tuple(
+        t for t in votes.holders.get(register, ()) if t in votes.heard and _is_save(votes, register, t)
+    )
+    own = {random: mark for random, mark in marks.items() if mark.of == key}
+    return Checkpoint(
+        *key,
+        ranked[-1][1],
+        tuple(manifest for _, manifest in ranked),
+        seen_on,
+        view.is_complete(seen_on),
+        tuple(sorted({mark.tag for mark in own.values() if mark.kind == "tag" and mark.tag})),
+        tuple(sorted(random for random, mark in own.items() if mark.kind == "delete")),
+    )
+
+
+def _is_save(votes: Votes, register: str, target: str) -> bool:
+    """Tell whether `target` holds the save: a copy that wasn't read does, for where a void may be, all are read."""
+    copy = votes.copies.get(register, {}).get(target)
+    return copy is None or (isinstance(copy, Manifest) and copy.kind != "void")
+
+
+def problems_in(votes: Votes) -> Iterator[Problem]:
+    """Yield what couldn't be read as it should."""
+    for name in votes.strange:
+        yield Problem(name, f"{name} is not a name that this release knows", votes.holders[name], fatal=False)
+    for name, copies in sorted(votes.copies.items()):
+        damaged = {target: copy for target, copy in copies.items() if isinstance(copy, ManifestError)}
+        if damaged:
+            fatal = len(damaged) == len(copies) and len(copies) == len(votes.holders[name])
+            text = "; ".join(f"{target}: {error}" for target, error in damaged.items())
+            yield Problem(name, f"{name}: {text}", tuple(damaged), fatal)
+
+
+def _newer(votes: Votes) -> list[NotUnderstood]:
+    return [c for copies in votes.copies.values() for c in copies.values() if isinstance(c, NotUnderstood)]
+
+
+def refuse_newer(votes: Votes) -> None:
+    """Raise NotUnderstood where a newer release wrote some of `votes`: then nothing may be written in the run."""
+    if found := _newer(votes):
+        raise found[0]
+
+
+def _key_of(name: str) -> SaveKey:
+    """Return the save that a manifest or mark, by inner name, belongs to."""
+    return paths.split_save(name.split("/")[1])

@@ -1,0 +1,166 @@
+"""Becoming a member: a new store, a wiped or new target, another set of targets.
+
+A target that was wiped has forgotten its votes, so it must not vote before it has learned again whatever may
+have been decided with its help. It gets a *joining token* (a new incarnation), then a copy of all votes read
+from R valid targets *after* the token, then a `valid` statement, numbered right after the token: whoever
+takes the re-admission over puts another token under that number, so that a late finish is refused.
+"""
+
+from collections.abc import Sequence
+
+from manifests import paths
+from manifests.errors import Conflict, NotConditional, Unavailable
+from manifests.heal import Vote, list_runs, read_everything
+from manifests.history import Problem
+from manifests.quorum import Scope, View, read_view, with_view
+from manifests.registers import Batch, Reply, Request, Steps, together
+from manifests.schema import Identity, Members, Standing
+from manifests.seal import seal
+from manifests.standing import TargetStanding, read_standings
+
+
+def init_store(scope: Scope, members: Members, store_id: str) -> Steps[None]:
+    """Make a store on targets that have none. Every member must be in reach.
+
+    Raises Conflict where a target already has a standing, Unavailable, and NotConditional where a target is
+    found not to put only if absent. Doing it again with the same arguments after a failure finishes it.
+    """
+    standings = yield from read_standings(members.targets)
+    for target, standing in standings.items():
+        fresh = standing.state in {"absent", "joining"} and _is_of(standing.identity, store_id)
+        if not fresh:
+            message = f"{target} can't take a new store: {standing.reason or 'it holds one already'}"
+            raise Conflict(message, target=target, state=standing.state)
+    yield from together([put_identity(target, store_id) for target in members.targets])
+    tokens = yield from together([put_token(s, members, scope.random()) for s in standings.values()])
+    yield from together([put_valid(token, members) for token in tokens])
+
+
+def _is_of(identity: Identity | None, store_id: str) -> bool:
+    return identity is None or identity.store_id == store_id
+
+
+def put_identity(target: str, store_id: str) -> Steps[None]:
+    """Put `ckptstore.json`, twice: a target that takes it the second time can't hold votes, and NotConditional is raised.
+
+    The second put holds the same bytes, so that even such a target keeps what it had. Raises Conflict,
+    Unavailable.
+    """
+    data = seal(Identity(store_id=store_id, target=target))
+    put = Request(target, "put_if_absent", paths.IDENTITY, data)
+    ((first, again, found),) = yield Batch([[put, put, Request(target, "get", paths.IDENTITY)]])
+    _raise_unavailable(first, again, found)
+    if again is not False:
+        message = f"{target} took a second put-if-absent of one name: it can hold fragments, but no votes"
+        raise NotConditional(message, register=target)
+    if found != data:
+        raise Conflict(f"{target} holds the identity of another store, or a damaged one", target=target)
+
+
+def put_token(standing: TargetStanding, members: Members, incarnation: str) -> Steps[TargetStanding]:
+    """Put a joining token with a fresh incarnation, above every statement seen.
+
+    Raises Conflict if another got there.
+    """
+    number = standing.next_number
+    path = paths.standing(number)
+    token = seal(Standing(incarnation=incarnation, state="joining", members=members))
+    requests = [Request(standing.target, "put_if_absent", path, token), Request(standing.target, "get", path)]
+    ((put, found),) = yield Batch([requests])
+    _raise_unavailable(put, found)
+    if found != token:
+        message = f"{standing.target} is being re-admitted by another process; try again when that has ended"
+        raise Conflict(message, target=standing.target)
+    numbers = (*standing.numbers, number)
+    return TargetStanding(standing.target, "joining", "", None, incarnation, numbers, number, token, members)
+
+
+def put_valid(token: TargetStanding, members: Members) -> Steps[None]:
+    """Make a joining target valid, by the statement numbered right after its token.
+
+    Raises Conflict if taken over.
+    """
+    target, path = token.target, paths.standing(token.token + 1)
+    data = seal(Standing(incarnation=token.incarnation, state="valid", members=members))
+    requests = [Request(target, "put_if_absent", path, data), Request(target, "get", path)]
+    ((put, found),) = yield Batch([requests])
+    _raise_unavailable(put, found)
+    if found != data:
+        raise Conflict(f"the re-admission of {target} was taken over by another process", target=target)
+
+
+def readmit(scope: Scope, target: str) -> Steps[tuple[Problem, ...]]:
+    """Make a member that was wiped, or whose standing is damaged, valid again; do nothing to one that is valid.
+
+    Whoever began to re-admit it before is replaced. Returns what could not be copied because no good copy was
+    found. Raises NoQuorum (fewer than R others count), Conflict (not a member, another store's, or taken
+    over), Unavailable, NotConditional.
+    """
+    view = yield from read_view(scope)
+    if view.is_valid(target):
+        return ()
+    standing = _readmissible(view, target)
+    yield from _put_identity_again(standing, view.store_id)
+    token = yield from put_token(standing, view.members, scope.random())
+    members, votes, problems = yield from with_view(scope, None, _read_everything)
+    yield from _copy(token, votes)
+    yield from put_valid(token, members)
+    return problems
+
+
+def _readmissible(view: View, target: str) -> TargetStanding:
+    if target not in view.targets or target not in view.standings:
+        message = f"{target} is not a member of this store ({', '.join(view.targets)})"
+        raise Conflict(message, target=target, members=view.targets)
+    standing = view.standings[target]
+    if standing.state == "unreachable":
+        raise Unavailable(f"{target} is out of reach: {standing.reason}", register=target, path="")
+    if standing.state == "foreign":
+        raise Conflict(f"{target} can't be re-admitted: {standing.reason}", target=target)
+    return standing
+
+
+def _put_identity_again(standing: TargetStanding, store_id: str) -> Steps[None]:
+    """Overwrite a damaged identity: the statements below it show that the target was this store's, under this name."""
+    if standing.identity is None and standing.numbers:
+        data = seal(Identity(store_id=store_id, target=standing.target))
+        yield Batch([[Request(standing.target, "put", paths.IDENTITY, data)]])
+    yield from put_identity(standing.target, store_id)
+
+
+def _read_everything(view: View) -> Steps[tuple[Members, list[Vote], tuple[Problem, ...]] | None]:
+    """Read a good copy of every vote of every run, and the newest members.
+
+    None: targets changed meanwhile.
+    """
+    runs = yield from list_runs(view)
+    if runs is None:
+        return None
+    found = yield from together([read_everything(view, run) for run in runs])
+    kept = yield from view.check(view.valid)
+    if not view.can_read(kept) or None in found:
+        return None
+    votes = [vote for part in found if part is not None for vote in part[0]]
+    problems = [problem for part in found if part is not None for problem in part[1]]
+    return view.members, votes, tuple(problems)
+
+
+def _copy(token: TargetStanding, votes: Sequence[Vote]) -> Steps[None]:
+    """Put votes on a joining target, under its new incarnation, and read each back."""
+    lanes = []
+    for vote in votes:
+        path = paths.commit_prefix(vote.run, token.incarnation) + vote.name
+        put = Request(token.target, "put_if_absent", path, vote.data)
+        lanes.append([put, Request(token.target, "get", path)])
+    replies = (yield Batch(lanes)) if lanes else ()
+    for vote, (put_reply, found) in zip(votes, replies, strict=True):
+        _raise_unavailable(put_reply, found)
+        if found != vote.data:
+            message = f"{token.target} does not hold what was put on it under {vote.name}"
+            raise Unavailable(message, register=token.target, path=vote.name)
+
+
+def _raise_unavailable(*replies: Reply) -> None:
+    for reply in replies:
+        if isinstance(reply, Unavailable):
+            raise reply

@@ -1,0 +1,38 @@
+"""Commit documents carry their own digest.
+
+Nothing refers to a manifest, a mark or a standing by digest, so each ends with one: a last field `sha256`
+over the canonical bytes without that field. A flipped bit in a copy is then found, whatever it says, and
+another copy is used.
+"""
+
+import hashlib
+from typing import TypeVar
+
+from manifests.errors import DigestMismatch
+from manifests.stored import Document
+from manifests.wire import decode, encode
+
+_FIELD = b',"sha256":"'
+_TAIL = len(_FIELD) + 64 + len(b'"}')
+
+DocumentT = TypeVar("DocumentT", bound=Document)
+
+
+def seal(document: Document) -> bytes:
+    """Return the canonical bytes of `document`, with the field `sha256` last."""
+    body = encode(document)
+    return body[:-1] + _FIELD + hashlib.sha256(body).hexdigest().encode() + b'"}'
+
+
+def unseal(cls: type[DocumentT], data: bytes) -> DocumentT:
+    """Return the validated document.
+
+    Raises DigestMismatch where the digest is wrong or missing, or a FormatError.
+    """
+    body, tail = data[:-_TAIL] + b"}", data[-_TAIL:]
+    expected = hashlib.sha256(body).hexdigest()
+    if tail != _FIELD + expected.encode() + b'"}':
+        found = tail[len(_FIELD) : -2].decode("ascii", "replace")
+        message = f"{cls.__name__} of {len(data)} bytes does not end in its own SHA-256: damaged"
+        raise DigestMismatch(message, found=found, expected=expected, path="")
+    return decode(cls, body)

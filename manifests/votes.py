@@ -1,0 +1,210 @@
+"""Votes: casting one on the targets that count, and reading those of a run back.
+
+Everything that is a vote lies under the incarnation of its target (`paths.commit_prefix`): one that was meant
+for an incarnation since forgotten lands where nobody looks. Inside that prefix the names, and the bytes, are
+the same on every target; here such an inner name is called `name`: `manifests/000001.x.000001/000001`.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from manifests import paths
+from manifests.errors import ManifestError, NotUnderstood, Unavailable, UnsafeName, WrongValue
+from manifests.quorum import Scope, View, attempts, no_quorum, read_view, votes_needed
+from manifests.registers import Batch, Request, Steps
+from manifests.schema import Begun, Manifest, Mark, Session
+from manifests.seal import unseal
+from manifests.stored import Document
+from manifests.validation import check_understood
+
+VOIDING = "voiding/"
+"""Inner folder: on each target `voiding/<save>` is put before a void is, so that a listing tells whether the manifest
+of a save may be a void on some targets: only then are all its copies read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What casting a vote found: targets that `held` it at one instant, and `others`: what else is under its name."""
+
+    held: frozenset[str]
+    others: Mapping[str, bytes]
+
+
+@dataclass(slots=True)
+class Votes:
+    """The votes of a run as they were read from `heard`.
+
+    `holders`: by inner name, the targets that list it; `strange`: names that this release doesn't know.
+    `copies`: by inner name and target, the document read there, or the error that says what is wrong with it.
+    `data`: the sealed bytes of the good copy of each name.
+    """
+
+    heard: frozenset[str]
+    holders: dict[str, tuple[str, ...]]
+    strange: tuple[str, ...] = ()
+    copies: dict[str, dict[str, Document | ManifestError]] = field(default_factory=dict)
+    data: dict[str, dict[str, bytes]] = field(default_factory=dict)
+
+
+def vote_path(view: View, target: str, run: str, name: str) -> str:
+    """Return the full path of the vote `name` of `run` on `target`."""
+    return paths.commit_prefix(run, view.incarnation(target)) + name
+
+
+def cast(
+    view: View, run: str, name: str, data: bytes, before: tuple[str, bytes] | None = None
+) -> Steps[Tally]:
+    """Put a vote on every target that counts and find out where it counts.
+
+    The vote is put if absent and read back; only when that has ended on all targets is each holder asked
+    whether it still has the incarnation that the vote was put under. So there is an instant at which all of
+    `held` had it. `before` is another vote (name and bytes), put on each target ahead of this one.
+    """
+    ahead = [before] if before else []
+    lanes = [
+        [
+            *(Request(t, "put_if_absent", vote_path(view, t, run, other), sealed) for other, sealed in ahead),
+            Request(t, "put_if_absent", vote_path(view, t, run, name), data),
+            Request(t, "get", vote_path(view, t, run, name)),
+        ]
+        for t in view.valid
+    ]
+    replies = yield Batch(lanes)
+    found = {t: lane[-1] for t, lane in zip(view.valid, replies, strict=True)}
+    others = {t: reply for t, reply in found.items() if isinstance(reply, bytes) and reply != data}
+    held = yield from view.check([t for t, reply in found.items() if reply == data])
+    return Tally(held, others)
+
+
+def complete_vote(
+    scope: Scope, run: str, name: str, data: bytes
+) -> Steps[tuple[View, frozenset[str]] | None]:
+    """Cast a vote of an own, random name until it is complete.
+
+    None: in doubt. Raises NoQuorum before anything is put.
+    """
+    for pause in attempts():
+        if pause:
+            yield Batch((), pause)
+        view = yield from read_view(scope)
+        if not view.is_complete(view.valid):
+            if pause:
+                continue
+            raise no_quorum(view, "write", votes_needed)
+        tally = yield from cast(view, run, name, data)
+        if view.is_complete(tally.held):
+            return view, tally.held
+    return None
+
+
+def list_votes(view: View, run: str) -> Steps[Votes]:
+    """List the votes of a run on every target that counts: one request a target."""
+    prefixes = [paths.commit_prefix(run, view.incarnation(target)) for target in view.valid]
+    lanes = [[Request(target, "list", prefix)] for target, prefix in zip(view.valid, prefixes, strict=True)]
+    replies = yield Batch(lanes)
+    heard: list[str] = []
+    holders: dict[str, tuple[str, ...]] = {}
+    for target, prefix, (listing,) in zip(view.valid, prefixes, replies, strict=True):
+        if isinstance(listing, tuple):
+            heard.append(target)
+            for path in listing:
+                name = path.removeprefix(prefix)
+                holders[name] = (*holders.get(name, ()), target)
+    return Votes(frozenset(heard), holders, tuple(sorted(name for name in holders if not _is_known(name))))
+
+
+def read_copies(
+    view: View, run: str, votes: Votes, names: Sequence[str], every: Collection[str]
+) -> Steps[None]:
+    """Read a good copy of each of `names`, the whole set of copies of those in `every`, into `votes`.
+
+    Each name is asked of one target, turn by turn so that the load spreads, and of the next where the copy is
+    damaged. A target that gets out of reach meanwhile is taken out of `votes.heard`.
+    """
+    left = {name: _in_turn(votes.holders[name], i) for i, name in enumerate(names)}
+    while left:
+        asked = [
+            (name, target)
+            for name, holders in left.items()
+            for target in (holders if name in every else holders[:1])
+        ]
+        replies = yield Batch([[Request(t, "get", vote_path(view, t, run, name))] for name, t in asked])
+        for (name, target), (reply,) in zip(asked, replies, strict=True):
+            if isinstance(reply, Unavailable):
+                votes.heard -= {target}
+            elif isinstance(reply, bytes):
+                _take(votes, run, name, target, reply)
+        left = {name: holders[1:] for name, holders in left.items() if _goes_on(votes, name, every, holders)}
+
+
+def _in_turn(holders: tuple[str, ...], turn: int) -> tuple[str, ...]:
+    first = turn % len(holders)
+    return holders[first:] + holders[:first]
+
+
+def _goes_on(votes: Votes, name: str, every: Collection[str], holders: tuple[str, ...]) -> bool:
+    return name not in every and name not in votes.data and len(holders) > 1
+
+
+def _take(votes: Votes, run: str, name: str, target: str, data: bytes) -> None:
+    try:
+        document: Document | ManifestError = read_vote(run, name, data)
+        votes.data.setdefault(name, {})[target] = data
+    except NotUnderstood as error:
+        document = error
+        votes.data.setdefault(name, {})[target] = data
+    except ManifestError as error:
+        document = error
+    votes.copies.setdefault(name, {})[target] = document
+
+
+def read_vote(run: str, name: str, data: bytes) -> Document:
+    """Return the document under an inner name.
+
+    Raises a FormatError where it is damaged or belongs elsewhere, NotUnderstood where a newer release is
+    needed.
+    """
+    folder, _, rest = name.partition("/")
+    document: Document
+    match folder:
+        case "manifests":
+            document = manifest = unseal(Manifest, data)
+            place = (manifest.session, manifest.ordinal, manifest.version)
+            belongs = manifest.run == run and place == paths.split_manifest(rest)[:3]
+        case "marks":
+            document = mark = unseal(Mark, data)
+            belongs = mark.of == paths.split_mark(rest)[:2]
+        case "sessions":
+            document = opened = unseal(Session, data)
+            belongs = opened.session == rest
+        case _:
+            document = begun = unseal(Begun, data)
+            belongs = (begun.session, begun.ordinal) == paths.split_save(rest)
+    if not belongs:
+        raise WrongValue(f"what is under {name} says that it belongs elsewhere", field="", name=name)
+    check_understood(document)
+    return document
+
+
+def votes_in(votes: Votes, *folders: str) -> list[str]:
+    """Return the inner names in the given folders, in order, without the strange ones."""
+    known = votes.holders.keys() - set(votes.strange)
+    return sorted(name for name in known if name.partition("/")[0] in folders)
+
+
+def _is_known(name: str) -> bool:
+    folder, _, rest = name.partition("/")
+    try:
+        _PARSERS[folder](rest)
+    except (KeyError, UnsafeName):
+        return False
+    return True
+
+
+_PARSERS: Mapping[str, Callable[[str], object]] = {
+    "sessions": paths.check_session,
+    "begun": paths.split_save,
+    "voiding": paths.split_save,
+    "manifests": paths.split_manifest,
+    "marks": paths.split_mark,
+}
