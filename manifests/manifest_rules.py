@@ -20,9 +20,10 @@ def check_manifest(manifest: Manifest) -> None:
     checks.number(manifest.bytes, "bytes")
     if manifest.step is not None:
         checks.number(manifest.step, "step")
-    if manifest.tolerance is not None:
-        checks.number(manifest.tolerance.targets, "tolerance.targets")
-        checks.number(manifest.tolerance.domains, "tolerance.domains")
+    for field, tolerance in (("tolerance", manifest.tolerance), ("planned", manifest.planned)):
+        if tolerance is not None:
+            checks.number(tolerance.targets, f"{field}.targets")
+            checks.number(tolerance.domains, f"{field}.domains")
     checks.json_value(manifest.user, "user")
     _check_missing(manifest)
     _check_copies(manifest)
