@@ -50,7 +50,9 @@ def check_table(table: TensorTable, shards: int) -> None:
     """Require columns of equal length, positions of existing shards, and chunks that tile every tensor."""
     _check_columns(table)
     checks.unique(table.fqn, "tensors.fqn")
-    _check_shards(table, shards)
+    if shard := table.chunks.shard:
+        checks.position(min(shard), shards, "tensors.chunks.shard")
+        checks.position(max(shard), shards, "tensors.chunks.shard")
     tiling = _Tiling()
     for position, fqn in enumerate(table.fqn):
         field = f"tensors[{shown(fqn)}]"
@@ -68,36 +70,24 @@ def _check_columns(table: TensorTable) -> None:
         checks.shape(shape, "tensors.shape")
     checks.numbers(table.runs, "tensors.runs", 1)
     columns = table.chunks
-    for name in ("count", "axis", "shard", "shard_step"):
-        checks.count(len(getattr(columns, name)), sum(table.runs), f"tensors.chunks.{name}")
+    for name, column in (("count", columns.count), ("axis", columns.axis)):
+        checks.count(len(column), sum(table.runs), f"tensors.chunks.{name}")
     dimensions = sum(runs * len(shape) for runs, shape in zip(table.runs, table.shape, strict=True))
-    for name in ("offsets", "sizes"):
-        checks.count(len(getattr(columns, name)), dimensions, f"tensors.chunks.{name}")
-        checks.numbers(getattr(columns, name), f"tensors.chunks.{name}")
+    for name, column in (("offsets", columns.offsets), ("sizes", columns.sizes)):
+        checks.count(len(column), dimensions, f"tensors.chunks.{name}")
+        checks.numbers(column, f"tensors.chunks.{name}")
     checks.numbers(columns.count, "tensors.chunks.count", 1, MAX_CHUNKS)
-
-
-def _check_shards(table: TensorTable, shards: int) -> None:
-    columns = table.chunks
-    checks.numbers(columns.shard, "tensors.chunks.shard")
-    checks.numbers(columns.shard_step, "tensors.chunks.shard_step", -shards, shards)
-    lasts = [
-        shard + step * (count - 1)
-        for shard, step, count in zip(columns.shard, columns.shard_step, columns.count, strict=True)
-    ]
-    if found := columns.shard + lasts:
-        checks.position(min(found), shards, "tensors.chunks.shard")
-        checks.position(max(found), shards, "tensors.chunks.shard")
+    checks.count(len(columns.shard), sum(columns.count), "tensors.chunks.shard")
 
 
 class _Tiling:
     """Decides whether boxes cover a whole box exactly once, in time linear in boxes x dimensions.
 
-    Give every coordinate of every dimension a random number r, and every box the product over the dimensions of
-    r(start) - r(stop): a signed sum over the box's corners. If the boxes tile the whole, the corners inside
+    Give every coordinate of every dimension a random number r, and every box the product over the dimensions
+    of r(start) - r(stop): a signed sum over the box's corners. If the boxes tile the whole, the corners inside
     cancel, and their products add up to the product of the whole. If they don't, the two sides are different
-    polynomials in the r, which agree by chance with a probability of at most dimensions / 2^61 (Schwartz, "Fast
-    probabilistic algorithms for verification of polynomial identities", J. ACM 27, 1980; Zippel 1979).
+    polynomials in the r, which agree by chance with a probability of at most dimensions / 2^61 (Schwartz,
+    "Fast probabilistic algorithms for verification of polynomial identities", J. ACM 27, 1980; Zippel 1979).
     """
 
     def __init__(self) -> None:
@@ -137,6 +127,6 @@ def _box(run: Run, shape: Sequence[int], field: str) -> tuple[Sequence[int], Seq
         sizes = (*sizes[: run.axis], sizes[run.axis] * run.length, *sizes[run.axis + 1 :])
     for at, size, end in zip(start, sizes, shape, strict=True):
         if at + size > end:
-            message = f"{field}: a chunk at {list(start)} of {list(sizes)} leaves the shape {list(shape)}"
+            message = f"{field}: a run at {start} of sizes {sizes} leaves the shape {shape}"
             raise OverlappingRange(message, field=field)
     return start, sizes

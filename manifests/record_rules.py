@@ -29,7 +29,7 @@ ITEM_SIZES = {
     8: "float64 int64 uint64 complex64",
     16: "complex128",
 }
-"""Bytes an element takes, by true dtype. What packs several values into a byte counts as bytes, as in torch."""
+"""Bytes an element takes, by true dtype. What packs several values into a byte counts as bytes."""
 
 _ITEM_SIZE = {dtype: size for size, dtypes in ITEM_SIZES.items() for dtype in dtypes.split()}
 

@@ -1,7 +1,7 @@
 """The tensor table of an index: which shard holds which part of which tensor, in columns.
 
 A checkpoint of 1,024 tensors on 1,024 ranks has a million chunks. As JSON objects they would be 80 MB; here
-chunks of one size that lie side by side along one axis are one *run*, and a run is a row of six columns.
+chunks of one size side by side along one axis are one *run*, and only their shards are listed one by one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,36 +31,44 @@ class TableEntry(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Chunks of one size side by side along `axis`; from each to the next the shard grows by `shard_step`."""
+    """`length` boxes of one size, side by side along `axis`; the first is at `offsets`."""
 
     length: int
     axis: int
     offsets: tuple[int, ...]
     sizes: tuple[int, ...]
-    shard: int
-    shard_step: int
 
-    def chunks(self) -> Iterator[Chunk]:
-        """Yield the chunks, first to last."""
+    def starts(self) -> Iterator[tuple[int, ...]]:
+        """Yield the offsets of each box. A box without dimensions is alone in its run."""
+        if self.length == 1:
+            yield self.offsets
+            return
         before, after = self.offsets[: self.axis], self.offsets[self.axis + 1 :]
+        first, step = self.offsets[self.axis], self.sizes[self.axis]
         for i in range(self.length):
-            here = tuple(o + i * self.sizes[self.axis] for o in self.offsets[self.axis : self.axis + 1])
-            yield Chunk(before + here + after, self.sizes, self.shard + i * self.shard_step)
+            yield (*before, first + i * step, *after)
 
 
-class RunColumns(Stored, kw_only=True):
-    """Runs in columns: one number a run; in `offsets` and `sizes` one a dimension of the run's tensor."""
+class ChunkColumns(Stored, kw_only=True):
+    """Chunks in columns: one number a run (`offsets` and `sizes`: a dimension of a run; `shard`: a chunk)."""
 
     count: list[int]
     axis: list[int]
     offsets: list[int]
     sizes: list[int]
     shard: list[int]
-    shard_step: list[int]
+
+
+class _Place(NamedTuple):
+    """Where a tensor begins in the columns: its run, that run's dimensions, its chunk."""
+
+    run: int
+    dimension: int
+    chunk: int
 
 
 class TensorTable(Stored, kw_only=True, dict=True):
-    """All tensors and byte objects of a checkpoint in columns; `runs` counts the rows of each in `chunks`.
+    """All tensors and byte objects of a checkpoint in columns; `runs` counts the runs of each in `chunks`.
 
     `table[fqn]` gives the entry of one, in time proportional to its own chunks. A table is never changed.
     """
@@ -69,7 +77,7 @@ class TensorTable(Stored, kw_only=True, dict=True):
     dtype: list[str]
     shape: list[list[int]]
     runs: list[int]
-    chunks: RunColumns
+    chunks: ChunkColumns
 
     @property
     def fqns(self) -> list[str]:
@@ -87,19 +95,19 @@ class TensorTable(Stored, kw_only=True, dict=True):
 
     def __getitem__(self, fqn: str) -> TableEntry:
         position = self._positions[fqn]
-        chunks = [chunk for run in self.runs_of(position) for chunk in run.chunks()]
+        boxes = ((start, run.sizes) for run in self.runs_of(position) for start in run.starts())
+        first, end = self._places[position].chunk, self._places[position + 1].chunk
+        chunks = [Chunk(*box, shard) for box, shard in zip(boxes, self.chunks.shard[first:end], strict=True)]
         return TableEntry(fqn, self.dtype[position], tuple(self.shape[position]), chunks)
 
     def runs_of(self, position: int) -> Iterator[Run]:
         """Yield the runs of the tensor at `position`."""
-        first, at = self._starts[position]
-        dimensions = len(self.shape[position])
         columns = self.chunks
-        for i in range(first, first + self.runs[position]):
-            offsets, sizes = (tuple(c[at : at + dimensions]) for c in (columns.offsets, columns.sizes))
-            yield Run(
-                columns.count[i], columns.axis[i], offsets, sizes, columns.shard[i], columns.shard_step[i]
-            )
+        dimensions = len(self.shape[position])
+        first, at, _ = self._places[position]
+        for run in range(first, first + self.runs[position]):
+            offsets, sizes = columns.offsets[at : at + dimensions], columns.sizes[at : at + dimensions]
+            yield Run(columns.count[run], columns.axis[run], tuple(offsets), tuple(sizes))
             at += dimensions
 
     @cached_property
@@ -107,17 +115,23 @@ class TensorTable(Stored, kw_only=True, dict=True):
         return {fqn: i for i, fqn in enumerate(self.fqn)}
 
     @cached_property
-    def _starts(self) -> list[tuple[int, int]]:
-        """For each tensor its first run, and the first of that run's numbers in `offsets` and `sizes`."""
-        numbers = (runs * len(shape) for runs, shape in zip(self.runs, self.shape, strict=True))
-        return list(zip(accumulate(self.runs, initial=0), accumulate(numbers, initial=0), strict=True))
+    def _places(self) -> list[_Place]:
+        """The place of each tensor, and the end of the columns."""
+        chunks = list(accumulate(self.chunks.count, initial=0))
+        dimensions = accumulate(
+            (n * len(shape) for n, shape in zip(self.runs, self.shape, strict=True)), initial=0
+        )
+        return [
+            _Place(run, dimension, chunks[run])
+            for run, dimension in zip(accumulate(self.runs, initial=0), dimensions, strict=True)
+        ]
 
 
 class TableBuilder:
     """Builds a TensorTable from chunks in any order; the same chunks always give the same table."""
 
     def __init__(self) -> None:
-        self._columns = RunColumns(count=[], axis=[], offsets=[], sizes=[], shard=[], shard_step=[])
+        self._columns = ChunkColumns(count=[], axis=[], offsets=[], sizes=[], shard=[])
         self._table = TensorTable(fqn=[], dtype=[], shape=[], runs=[], chunks=self._columns)
         self._seen: set[str] = set()
 
@@ -130,58 +144,57 @@ class TableBuilder:
     ) -> None:
         """Add one tensor or byte object. `chunks`: (offsets, sizes, shard). Raises DuplicateName."""
         if fqn in self._seen:
-            raise DuplicateName(f"{shown(fqn)} is in the table already", name=fqn)
+            raise DuplicateName(f"{shown(fqn)} is in the table already", field="fqn", name=fqn)
         self._seen.add(fqn)
-        runs = _runs(sorted(Chunk(tuple(offsets), tuple(sizes), shard) for offsets, sizes, shard in chunks))
+        ordered = sorted((tuple(offsets), tuple(sizes), shard) for offsets, sizes, shard in chunks)
         self._table.fqn.append(fqn)
         self._table.dtype.append(dtype)
         self._table.shape.append(list(shape))
-        self._table.runs.append(len(runs))
-        for run in runs:
-            self._append(run)
+        self._table.runs.append(self._append([box[:2] for box in ordered]))
+        self._columns.shard.extend(shard for _, _, shard in ordered)
 
-    def _append(self, run: Run) -> None:
+    def _append(self, boxes: list["_Box"]) -> int:
+        """Append sorted boxes as runs, each as long as it can be; return how many runs."""
         columns = self._columns
-        columns.count.append(run.length)
-        columns.axis.append(run.axis)
-        columns.offsets.extend(run.offsets)
-        columns.sizes.extend(run.sizes)
-        columns.shard.append(run.shard)
-        columns.shard_step.append(run.shard_step)
+        position = runs = 0
+        while position < len(boxes):
+            offsets, sizes = boxes[position]
+            axis, length = _run_at(boxes, position)
+            columns.count.append(length)
+            columns.axis.append(axis)
+            columns.offsets.extend(offsets)
+            columns.sizes.extend(sizes)
+            position += length
+            runs += 1
+        return runs
 
     def build(self) -> TensorTable:
         """Return the table of everything added. Nothing may be added after that."""
         return self._table
 
 
-def _runs(chunks: list[Chunk]) -> list[Run]:
-    """Gather sorted chunks into runs, each as long as it can be."""
-    runs: list[Run] = []
-    position = 0
-    while position < len(chunks):
-        run = _run_from(chunks, position)
-        runs.append(run)
-        position += run.length
-    return runs
+_Box = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-def _run_from(chunks: list[Chunk], position: int) -> Run:
-    first = chunks[position]
-    if position + 1 == len(chunks) or (axis := _axis(first, chunks[position + 1])) is None:
-        return Run(1, 0, *first, 0)
-    step = chunks[position + 1].shard - first.shard
-    run = Run(len(chunks) - position, axis, *first, step)
-    for length, expected in enumerate(run.chunks()):
-        if chunks[position + length] != expected:
-            return run._replace(length=length)
-    return run
+def _run_at(boxes: list[_Box], position: int) -> tuple[int, int]:
+    """Return the axis and the length of the longest run that begins with the box at `position`."""
+    offsets, sizes = boxes[position]
+    axis = _axis(boxes[position], boxes[position + 1]) if position + 1 < len(boxes) else None
+    if axis is None:
+        return 0, 1
+    before, at, after = offsets[:axis], offsets[axis], offsets[axis + 1 :]
+    for following in range(position + 1, len(boxes)):
+        at += sizes[axis]
+        if boxes[following] != ((*before, at, *after), sizes):
+            return axis, following - position
+    return axis, len(boxes) - position
 
 
-def _axis(a: Chunk, b: Chunk) -> int | None:
+def _axis(a: _Box, b: _Box) -> int | None:
     """Return the axis along which `b`, of the same sizes, directly follows `a`; None if there is none."""
-    if a.sizes != b.sizes:
+    if a[1] != b[1]:
         return None
-    differing = [i for i, (x, y) in enumerate(zip(a.offsets, b.offsets, strict=True)) if x != y]
-    if len(differing) != 1 or b.offsets[differing[0]] != a.offsets[differing[0]] + a.sizes[differing[0]]:
+    differing = [i for i, (x, y) in enumerate(zip(a[0], b[0], strict=True)) if x != y]
+    if len(differing) != 1 or b[0][differing[0]] != a[0][differing[0]] + a[1][differing[0]]:
         return None
     return differing[0]
