@@ -157,7 +157,11 @@ class Copy(Stored, kw_only=True):
 
 
 class Manifest(Document, kw_only=True):
-    """What makes a checkpoint. `kind`: "save", "repair", "copy" or "void" (closed without a save)."""
+    """What makes a checkpoint. `kind`: "save", "repair", "copy" or "void" (closed without a save).
+
+    `tolerance`: what it survives as it is stored; `planned`: what it would with all of the store's targets in reach.
+    Where the first is lower, the checkpoint is degraded.
+    """
 
     kind: str
     run: str
@@ -172,6 +176,7 @@ class Manifest(Document, kw_only=True):
     created: str = ""
     user: dict[str, Any] = field(default_factory=dict)
     tolerance: Tolerance | None = None
+    planned: Tolerance | None = None
     missing: list[Missing] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
     uses: list[tuple[str, int]] = field(default_factory=list)
