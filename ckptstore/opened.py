@@ -7,23 +7,39 @@ a pickle. Whoever must be picklable holds a `Config` and calls `shared`.
 import atexit
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cached_property
+from typing import TypeVar
 
 import msgspec
 
 import manifests
 from ckptstore.buffers import BufferPool
 from ckptstore.config import Config
-from ckptstore.errors import ForkedClient, TargetError, TargetUnusable, ToleranceError
+from ckptstore.errors import (
+    CkptStoreError,
+    CommitInDoubt,
+    ConflictError,
+    CorruptError,
+    ForkedClient,
+    NotFoundError,
+    OutOfReach,
+    TargetError,
+    TargetUnusable,
+    ToleranceError,
+    UsageError,
+)
 from ckptstore.placement import Place, Survives, place_stripe, survives
 from ckptstore.targets import Target, TargetRegister, open_target
 from manifests import FormatError, Identity, paths
 
 THREADS = 16  # requests in flight per process: two dozen 16 MiB fragments fill the default window
 
-__all__ = ["Opened", "shared"]
+T = TypeVar("T")
+
+__all__ = ["Opened", "protocol_errors", "shared"]
 
 
 class Opened:
@@ -60,9 +76,7 @@ class Opened:
     def writable(self) -> tuple[list[Place], dict[str, TargetError]]:
         """The targets that answer as the ones they should be, in the order of the config, and why others don't."""
         self.check_process()
-        names = list(self.targets)
-        errors = dict(zip(names, self.executor.map(self._why_not, names), strict=True))
-        failed = {name: error for name, error in errors.items() if error is not None}
+        failed = {name: error for name, error in self.on_targets(_why_not).items() if error is not None}
         return [place for place in self.config.places if place.target not in failed], failed
 
     def reachable_tolerance(self, places: list[Place]) -> Survives:
@@ -74,12 +88,18 @@ class Opened:
         """Raise `ToleranceError` unless what is saved onto `places` survives what `require_tolerance` asks."""
         reached, required = self.reachable_tolerance(places).targets, self.config.require_tolerance
         if reached < required:
-            causes = "; ".join(f"{name}: {error.message}" for name, error in failed.items())
+            causes = "; ".join(error.message for error in failed.values())
             message = (
                 f"{len(places)} of {len(self.targets)} targets are writable: code {self.config.code} on them survives "
                 f"the loss of {max(reached, 0)}, require_tolerance asks for {required} ({causes})"
             )
             raise ToleranceError(message, hint="run: ckpt doctor", reached=reached, required=required)
+
+    def on_targets(self, ask: Callable[[Target], T], names: Iterable[str] | None = None) -> dict[str, T | TargetError]:
+        """What `ask` gives for each target, or why it fails there; all are asked at once."""
+        chosen = list(self.targets if names is None else names)
+        replies = self.executor.map(lambda name: _reply(ask, self.targets[name]), chosen)
+        return dict(zip(chosen, replies, strict=True))
 
     def next_save(self, run: str) -> tuple[str, int]:
         """The session that this process holds on a run (opened at its first save) and the next ordinal in it."""
@@ -95,14 +115,25 @@ class Opened:
             for target in self.targets.values():
                 target.close()
 
-    def _why_not(self, name: str) -> TargetError | None:
-        try:
-            found = manifests.decode(Identity, bytes(self.targets[name].get(paths.IDENTITY)))
-        except TargetError as error:
-            return error
-        except FormatError as error:
-            return TargetUnusable(f"{name}: {paths.IDENTITY} is damaged: {error}", target=name, hint="run: ckpt repair")
-        return None if found.target == name else _mistaken(name, found.target)
+
+def _why_not(target: Target) -> TargetError | None:
+    """What keeps a target from being written to; None where nothing does."""
+    name = target.name
+    try:
+        found = manifests.unseal(Identity, bytes(target.get(paths.IDENTITY)))
+    except FormatError as error:
+        return TargetUnusable(f"{name}: {paths.IDENTITY} is damaged: {error}", target=name, hint="run: ckpt repair")
+    if found.target != name:
+        message = f"target {name} is where the store keeps target {found.target}"
+        return TargetUnusable(message, target=name, hint="mend the target's url in store.toml")
+    return None
+
+
+def _reply(ask: Callable[[Target], T], target: Target) -> T | TargetError:
+    try:
+        return ask(target)
+    except TargetError as error:
+        return error
 
 
 class Session:
@@ -118,9 +149,28 @@ class Session:
         return self.name, self.begun
 
 
-def _mistaken(name: str, found: str) -> TargetError:
-    message = f"target {name} is where the store keeps target {found}"
-    return TargetUnusable(message, target=name, hint="mend the target's url in store.toml")
+@contextmanager
+def protocol_errors() -> Iterator[None]:
+    """Turn the commit protocol's errors into ours, by what a handler would do about them."""
+    try:
+        yield
+    except manifests.ManifestError as error:
+        kind, hint = _PROTOCOL_ERRORS.get(type(error), (CorruptError, "run: ckpt verify"))
+        raise kind(error.message, hint=hint, **error.fields) from error
+
+
+_PROTOCOL_ERRORS: dict[type[manifests.ManifestError], tuple[type[CkptStoreError], str]] = {
+    manifests.Fenced: (ConflictError, "a newer session saves this run: stop this job, or open the run again"),
+    manifests.Voided: (ConflictError, "the save was given up as dead and collected: save again"),
+    manifests.Conflict: (ConflictError, "look at what is there with: ckpt log"),
+    manifests.InDoubt: (CommitInDoubt, "look with: ckpt ls; what is listed there is committed"),
+    manifests.NoQuorum: (OutOfReach, "run: ckpt doctor"),
+    manifests.Unavailable: (OutOfReach, "run: ckpt doctor"),
+    manifests.NotAStore: (NotFoundError, "make it a store with: ckpt init"),
+    manifests.NotConditional: (TargetUnusable, "give that target commit = false: it takes fragments, never manifests"),
+    manifests.NoSuchCheckpoint: (NotFoundError, "run: ckpt ls"),
+    manifests.NotUnderstood: (UsageError, "upgrade ckptstore: this run holds what a newer release wrote"),
+}
 
 
 _SHARED: dict[tuple[int, bytes], Opened] = {}

@@ -41,7 +41,7 @@ class Fetcher:
         self._executor = executor
         self._observer = observer
         self._silent: dict[str, TargetError] = {}
-        self._codes: dict[CodeSpec, erasure.Code] = {}
+        self._codes: dict[tuple[int, int, bytes], erasure.Code] = {}
         self._lock = threading.Lock()
 
     def submit(self, source: Fragment, rows: range, start: int, into: Bytes) -> "Future[list[bool]]":
@@ -59,11 +59,12 @@ class Fetcher:
 
     def code(self, spec: CodeSpec) -> erasure.Code:
         """The code that a record describes."""
+        key = spec.k, spec.m, spec.matrix
         with self._lock:
-            if spec not in self._codes:
+            if key not in self._codes:
                 matrix = np.frombuffer(spec.matrix, np.uint8).reshape(spec.m, spec.k)
-                self._codes[spec] = erasure.Code.from_matrix(matrix, spec.k, spec.m)
-            return self._codes[spec]
+                self._codes[key] = erasure.Code.from_matrix(matrix, spec.k, spec.m)
+            return self._codes[key]
 
     @staticmethod
     def expected(want: Want, fragment: int, row: int) -> int:

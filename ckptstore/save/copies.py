@@ -47,4 +47,4 @@ def _try_put(target: Target, path: str, data: bytes) -> TargetError | None:
 
 
 def _reasons(failed: Mapping[str, TargetError]) -> str:
-    return "; ".join(f"{name}: {error.message}" for name, error in failed.items())
+    return "; ".join(error.message for error in failed.values())

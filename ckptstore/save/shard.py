@@ -146,7 +146,7 @@ class _Shard:
     def _require(self, reached: Survives) -> None:
         required = self.saver.require_tolerance
         if reached.targets < required:
-            causes = "; ".join(f"{name}: {error.message}" for name, error in self.uploads.failed.items())
+            causes = "; ".join(error.message for error in self.uploads.failed.values())
             message = f"what could be stored survives the loss of {reached.targets} targets, {required} required ({causes})"
             raise ToleranceError(message, hint="run: ckpt doctor", reached=reached.targets, required=required)
 

@@ -1,0 +1,147 @@
+"""Rank 0's part of a save: say that it begins, check that nothing planned is missing, write the index, commit."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from torch.distributed.checkpoint.metadata import BytesStorageMetadata, Metadata
+from torch.distributed.checkpoint.planner import SavePlan
+from torch.distributed.checkpoint.storage import WriteResult
+
+import manifests
+from ckptstore.dcp.naming import CheckpointName
+from ckptstore.dcp.pieces import Address, address
+from ckptstore.dcp.ranks import REPORT, RankReport, report_of
+from ckptstore.dcp.tensors import dtype_name
+from ckptstore.dtypes import OBJECT
+from ckptstore.errors import IncompleteSave, ReplicaMismatch
+from ckptstore.opened import Opened, protocol_errors
+from ckptstore.placement import Place, Survives, survives
+from ckptstore.save.copies import copies_wanted, put_copies
+from manifests import Copy, Index, Manifest, Missing, Reference, TableBuilder, TensorTable, Tolerance, paths
+
+__all__ = ["Coordinator"]
+
+
+@dataclass
+class Coordinator:
+    """One save, as rank 0 sees it."""
+
+    opened: Opened
+    run: str
+    name: CheckpointName
+    user: dict[str, Any]
+    places: Sequence[Place]
+    session: str = ""
+    ordinal: int = 0
+    owed: dict[Address, int] = field(default_factory=dict)
+
+    def begin(self, plans: Sequence[SavePlan]) -> None:
+        """Put `begun`, before any rank writes, and note which rank owes what."""
+        for rank, plan in enumerate(plans):
+            self.owed.update({address(item.index): rank for item in plan.items})
+        with protocol_errors():
+            self.session, self.ordinal = self.opened.next_save(self.run)
+            self.opened.group.begin(self.run, self.session, self.ordinal)
+
+    def finish(self, metadata: Metadata, results: Sequence[Sequence[WriteResult]], structure: Any) -> Manifest:
+        """Commit what the ranks wrote. Raises `IncompleteSave`, `ReplicaMismatch`, and what a commit raises."""
+        reports = [report_of(each) for each in results]
+        written = self._written(metadata, results, reports)
+        present = [report for report in reports if report is not None]
+        _check_replicas(present)
+        index = Index(
+            session=self.session,
+            ordinal=self.ordinal,
+            shards=[shard for report in present for shard in report.shards],
+            tensors=_table(metadata, written),
+            structure=structure,
+            planner_data=[(fqn, list(path)) for fqn, path in (metadata.planner_data or {}).items()],
+        )
+        manifest = self._manifest(index, present)
+        with protocol_errors():
+            self.opened.group.commit(manifest)
+        return manifest
+
+    def _written(
+        self, metadata: Metadata, results: Sequence[Sequence[WriteResult]], reports: Sequence[RankReport | None]
+    ) -> dict[Address, int]:
+        """The shard (its position in the index) of everything written; `IncompleteSave` where something planned isn't."""
+        written: dict[Address, int] = {}
+        first = 0
+        for each, report in zip(results, reports, strict=True):
+            written.update({address(r.index): first + r.storage_data for r in each if r.index != REPORT})
+            first += len(report.shards) if report else 0
+        lacking = [place for place in _addresses(metadata) if place not in written]
+        silent = [rank for rank, report in enumerate(reports) if report is None]
+        if lacking or silent:
+            ranks = sorted({*silent, *(self.owed[place] for place in lacking if place in self.owed)})
+            names = ", ".join(repr(fqn) for fqn, _ in lacking[:5])
+            message = f"{len(lacking)} planned pieces were not written ({names}) by ranks {ranks}; nothing was committed"
+            raise IncompleteSave(message, ranks=ranks, keys=[fqn for fqn, _ in lacking])
+        return written
+
+    def _manifest(self, index: Index, reports: Sequence[RankReport]) -> Manifest:
+        reference, copies = self._put_index(index, reports)
+        each = [copies, *(Survives(*pair) for report in reports for pair in report.survives)]
+        planned = self.opened.reachable_tolerance(self.opened.config.places)
+        missing: Counter[str] = Counter()
+        for report in reports:
+            missing.update(report.missing)
+        return Manifest(
+            kind="save",
+            run=self.run,
+            session=self.session,
+            ordinal=self.ordinal,
+            name=self.name.name,
+            checkpoint_id=self.name.checkpoint_id,
+            step=self.name.step,
+            world=len(reports),
+            bytes=sum(shard.length for shard in index.shards),
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            user=self.user,
+            tolerance=Tolerance(targets=min(s.targets for s in each), domains=min(s.domains for s in each)),
+            planned=Tolerance(targets=planned.targets, domains=planned.domains),
+            missing=[Missing(target=target, fragments=count) for target, count in sorted(missing.items())],
+            copies=[Copy(tier="main", index=reference)],
+        )
+
+    def _put_index(self, index: Index, reports: Sequence[RankReport]) -> tuple[Reference, Survives]:
+        packed, measures = manifests.pack(index)
+        path = paths.index(self.run, paths.new_token())
+        reached = min((targets for report in reports for targets, _ in report.survives), default=0)
+        count = copies_wanted(reached, self.places)
+        holding, _ = put_copies(path, packed, count, self.places, self.opened.targets, self.opened.executor)
+        return Reference(path=path, targets=holding, **measures), survives(holding, 1, self.opened.domains)
+
+
+def _addresses(metadata: Metadata) -> Iterator[Address]:
+    for fqn, entry in metadata.state_dict_metadata.items():
+        if isinstance(entry, BytesStorageMetadata):
+            yield fqn, ()
+        else:
+            yield from ((fqn, tuple(chunk.offsets)) for chunk in entry.chunks)
+
+
+def _check_replicas(reports: Sequence[RankReport]) -> None:
+    first: dict[str, tuple[int, int]] = {}
+    for report in reports:
+        for fqn, digest in report.digests.items():
+            rank, seen = first.setdefault(fqn, (report.rank, digest))
+            if seen != digest:
+                message = f"ranks {rank} and {report.rank} hold different values under {fqn!r}, which is stored once"
+                hint = f"give each rank a key of its own, as in f'{fqn}.rank{{rank}}', or make the values equal"
+                raise ReplicaMismatch(message, hint=hint, key=fqn, ranks=[rank, report.rank])
+
+
+def _table(metadata: Metadata, written: dict[Address, int]) -> TensorTable:
+    table = TableBuilder()
+    for fqn, entry in metadata.state_dict_metadata.items():
+        if isinstance(entry, BytesStorageMetadata):
+            table.add(fqn, OBJECT, [], [((), (), written[fqn, ()])])
+        else:
+            chunks = [(chunk.offsets, chunk.sizes, written[fqn, tuple(chunk.offsets)]) for chunk in entry.chunks]
+            table.add(fqn, dtype_name(entry.properties.dtype), entry.size, chunks)
+    return table.build()

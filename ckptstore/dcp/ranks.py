@@ -1,0 +1,105 @@
+"""What one rank does in a save, and the small report of it that travels to rank 0."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import torch.distributed as dist
+from torch.distributed.checkpoint.metadata import MetadataIndex
+from torch.distributed.checkpoint.planner import SavePlan, SavePlanner, WriteItem, WriteItemType
+from torch.distributed.checkpoint.storage import WriteResult
+
+import erasure
+from ckptstore.dcp.pieces import Pieces, address
+from ckptstore.events import Observer, ignore
+from ckptstore.opened import Opened
+from ckptstore.placement import Place
+from ckptstore.save.shard import SavedShard, ShardSaver
+from ckptstore.save.stream import Piece, lay_out, split
+from manifests import ShardReference
+
+REPORT = MetadataIndex("")
+"""The index of the result that carries a rank's report; it stands for no item."""
+
+__all__ = ["REPORT", "RankReport", "RankSave", "report_of"]
+
+
+class RankReport(msgspec.Struct, kw_only=True):
+    """A rank's shards, what they survive, what went missing, and digests of what other ranks may hold as well."""
+
+    rank: int
+    shards: list[ShardReference] = []
+    survives: list[tuple[int, int]] = []
+    missing: dict[str, int] = {}
+    digests: dict[str, int] = {}
+
+
+def report_of(results: Sequence[WriteResult]) -> RankReport | None:
+    """A rank's report among its results; None where it returned none."""
+    reports = [result.storage_data for result in results if result.index == REPORT]
+    return msgspec.msgpack.decode(reports[0], type=RankReport) if reports else None
+
+
+@dataclass
+class RankSave:
+    """One save on one rank. `items` are all that its planner planned, before replicas were given to one rank."""
+
+    opened: Opened
+    run: str
+    rank: int
+    places: Sequence[Place]
+    items: list[WriteItem] = field(default_factory=list)
+    allow_pickle: bool = False
+    observer: Observer = ignore
+
+    def write(self, plan: SavePlan, planner: SavePlanner) -> list[WriteResult]:
+        """Write the shard (or shards, where one header can't hold all names); results in no particular order."""
+        pieces = Pieces(planner, self.allow_pickle)
+        mine = pieces.of(plan.items)
+        report = RankReport(rank=self.rank, digests=self._digests(plan, pieces, mine))
+        results = []
+        for number, group in enumerate(split(mine) if mine else ()):
+            saved = self._saver().save(lay_out(group), pieces.source, self.rank)
+            self._add(report, saved)
+            results += [_result(piece, number) for piece in group]
+        return [WriteResult(REPORT, 0, msgspec.msgpack.encode(report)), *results]
+
+    def _saver(self) -> ShardSaver:
+        config = self.opened.config
+        return ShardSaver(
+            run=self.run,
+            code=erasure.Code(config.k, config.m),
+            fragment_bytes=config.fragment_bytes,
+            targets=self.opened.targets,
+            places=self.places,
+            require_tolerance=config.require_tolerance,
+            buffers=self.opened.buffers,
+            executor=self.opened.executor,
+            observer=self.observer,
+        )
+
+    @staticmethod
+    def _add(report: RankReport, saved: SavedShard) -> None:
+        report.shards.append(saved.reference)
+        report.survives.append((saved.survives.targets, saved.survives.domains))
+        for target, count in saved.missing.items():
+            report.missing[target] = report.missing.get(target, 0) + count
+
+    def _digests(self, plan: SavePlan, pieces: Pieces, mine: list[Piece]) -> dict[str, int]:
+        """CRC32C of every plain tensor and object here: ranks that differ under one key mustn't pass unnoticed."""
+        if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
+            return {}
+        written = {address(item.index) for item in plan.items}
+        elsewhere = [item for item in self.items if _is_plain(item) and address(item.index) not in written]
+        plain = {address(item.index) for item in self.items if _is_plain(item)}
+        here = [piece for piece in mine if (piece.fqn, tuple(piece.range or ())) in plain]
+        return {piece.fqn: erasure.crc32c(pieces.source(piece)) for piece in [*here, *pieces.of(elsewhere)]}
+
+
+def _is_plain(item: WriteItem) -> bool:
+    return item.type is not WriteItemType.SHARD
+
+
+def _result(piece: Piece, shard: int) -> WriteResult:
+    index = MetadataIndex(piece.fqn) if piece.is_object else MetadataIndex(piece.fqn, piece.range)
+    return WriteResult(index, piece.nbytes, shard)

@@ -1,0 +1,96 @@
+"""`StoreReader`: ckptstore as a storage backend of `torch.distributed.checkpoint.load`.
+
+    dcp.load(sd, storage_reader=StoreReader("store.toml", run="r"), checkpoint_id="step-100")
+
+DCP calls `reset` (where a checkpoint_id is given), `read_metadata`, `set_up_storage_reader` and `prepare_local_plan`
+on all ranks, `prepare_global_plan` on rank 0, `read_data` on all. Only the rows asked for are read.
+"""
+
+import dataclasses
+import os
+from typing import Any
+
+from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
+from torch.distributed.checkpoint.planner import LoadPlan, LoadPlanner
+from torch.distributed.checkpoint.storage import StorageReader
+from torch.futures import Future
+
+from ckptstore.config import Config
+from ckptstore.dcp.delivery import deliver
+from ckptstore.dcp.metadata import metadata_of
+from ckptstore.errors import ConflictError
+from ckptstore.events import Observer, ignore
+from ckptstore.opened import Opened, shared
+from ckptstore.selection import Selected, Selector, select
+from ckptstore.source import Source
+
+__all__ = ["StoreReader"]
+
+
+class StoreReader(StorageReader):
+    """Reads one run's checkpoints. Without a checkpoint_id: the latest."""
+
+    def __init__(
+        self,
+        store: Config | str | os.PathLike[str],
+        *,
+        run: str = "default",
+        selected: Selected | None = None,
+        allow_cast: bool = False,
+        allow_pickle: bool = False,
+        observer: Observer = ignore,
+    ) -> None:
+        self.config = store if isinstance(store, Config) else Config.load(store)
+        self.run = run
+        self.selected = selected
+        """What is read: given, or found by `read_metadata`."""
+        self.allow_cast = allow_cast
+        self.allow_pickle = allow_pickle
+        self.observer = observer
+        self.checkpoint_id: str | os.PathLike[str] | None = None
+
+    def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
+        """Name the checkpoint to load; what was found before is forgotten."""
+        self.checkpoint_id = checkpoint_id
+        self.selected = None
+
+    def read_metadata(self) -> Metadata:
+        """The checkpoint's metadata, read by every rank. Takes no keyword: DCP would call it a second time."""
+        opened = self._opened()
+        if self.selected is None:
+            self.selected = select(opened, self.run, Selector.of_checkpoint_id(self.checkpoint_id))
+        self._source = Source.open(opened, self.selected, self.observer)
+        metadata = metadata_of(self._source.index)
+        metadata.storage_meta = StorageMeta(checkpoint_id=self.selected.manifest.checkpoint_id)
+        return metadata
+
+    def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool) -> None:
+        """Nothing is left to set up."""
+
+    def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
+        """Say which checkpoint this rank found."""
+        return dataclasses.replace(plan, storage_data=self._source.selected.key)
+
+    def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
+        """Ranks that looked for "latest" while a save was being committed may have found two answers: refused."""
+        found = {plan.storage_data for plan in plans}
+        if len(found) > 1:
+            message = f"ranks found different checkpoints of run {self.run}: {sorted(map(str, found))}"
+            raise ConflictError(message, hint="pass checkpoint_id, or load with run.load, where rank 0 decides")
+        return plans
+
+    def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
+        """Read, verify, rebuild, deliver."""
+        options: dict[str, Any] = {"allow_cast": self.allow_cast, "allow_pickle": self.allow_pickle}
+        deliver(self._source, plan, planner, **options)
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
+        """Never chosen by DCP itself: a store is named by its settings, not by a checkpoint's name."""
+        return False
+
+    def _opened(self) -> Opened:
+        return shared(self.config)

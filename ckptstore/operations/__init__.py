@@ -1,0 +1,1 @@
+"""What an operator does with a store: look, verify, repair, restore. Without torch."""

@@ -1,0 +1,220 @@
+"""What is really there of one shard: every fragment and record copy asked for, and with `read_data` every block checked.
+
+Reads only. Missing, short, corrupt and out of reach are four different findings: the last one proves nothing.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import erasure
+from ckptstore.errors import ObjectNotFound, ShortObject, TargetError
+from ckptstore.load.fetch import Fetcher, Fragment
+from ckptstore.load.plan import Shard, Want
+from ckptstore.opened import Opened
+from ckptstore.placement import Survives, survives
+from manifests import CodeSpec, FormatError, Reference, ShardReference, paths, unpack
+
+__all__ = ["Counts", "Finding", "ShardSurvey", "StripeSurvey", "survey_document", "survey_shard"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that isn't as it should be. `kind`: "missing", "short", "corrupt", "unreachable" or "doubled"."""
+
+    kind: str
+    what: str
+    target: str
+    path: str
+    detail: str = ""
+
+
+@dataclass
+class Counts:
+    """Objects that should be there, and those that were found as they should be or not."""
+
+    expected: int = 0
+    checked: int = 0
+
+
+@dataclass
+class StripeSurvey:
+    """One stripe: `bad` rows of each fragment that isn't whole, and the fragments that are `silent` (out of reach)."""
+
+    want: Want
+    bad: dict[int, frozenset[int]] = field(default_factory=dict)
+    silent: set[int] = field(default_factory=set)
+
+    @cached_property
+    def code(self) -> CodeSpec:
+        """The code it was written under."""
+        return self.want.shard.record.codes[self.want.stripe.code]
+
+    def home(self, fragment: int) -> str | None:
+        """The target that is to hold a fragment."""
+        at = self.want.stripe.at[fragment]
+        return None if at is None else self.want.shard.record.targets[at]
+
+    @property
+    def lost(self) -> bool:
+        """Whether some row has fewer than k good blocks whatever the silent targets hold."""
+        return self._fewest(self.bad) < self.code.k
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the silent targets decide between loadable and lost."""
+        silent = {fragment: frozenset(range(self.want.shape.blocks(fragment))) for fragment in self.silent}
+        return not self.lost and self._fewest({**self.bad, **silent}) < self.code.k
+
+    def survives(self, domains: Mapping[str, str]) -> Survives:
+        """What may still be lost: a fragment with a bad block counts as gone."""
+        shape = self.want.shape
+        whole = [f for f in range(shape.n) if shape.stored(f) and f not in self.bad and f not in self.silent]
+        empty = sum(not shape.stored(f) for f in range(shape.n))
+        reached = survives([self.home(f) for f in whole], shape.k - empty, domains)
+        if reached.targets >= 0 or self.lost or self.undecided:
+            return reached
+        return Survives(0, 0)  # bad blocks of several fragments lie in different rows: loadable, with nothing to spare
+
+    def _fewest(self, bad: Mapping[int, frozenset[int]]) -> int:
+        rows = range(-(-self.want.shape.span // self.want.shape.block))
+        return min(self.want.shape.n - sum(row in gone for gone in bad.values()) for row in rows)
+
+
+@dataclass
+class ShardSurvey:
+    """One shard: its stripes, the record copies that are bad (by target), and the findings in words."""
+
+    shard: Shard
+    reference: ShardReference
+    stripes: list[StripeSurvey]
+    bad_records: dict[str, str]
+    findings: list[Finding]
+
+
+def survey_document(
+    opened: Opened, what: str, reference: Reference, kind: type, counts: Counts, findings: list[Finding]
+) -> dict[str, str]:
+    """Check every copy of an index or record. Returns the targets whose copy is missing or damaged, and why."""
+    counts.expected += len(reference.targets)
+    known = [name for name in reference.targets if name in opened.targets]
+    replies = opened.on_targets(lambda target: _check_copy(target.get(reference.path), kind, reference), known)
+    bad: dict[str, str] = {}
+    for name in reference.targets:
+        reply = replies.get(name, f"{name} is not among the store's targets")
+        counts.checked += not (isinstance(reply, TargetError) and reply.transient)
+        if reply is not None:
+            finding = _finding(what, name, reference.path, reply)
+            findings.append(finding)
+            if finding.kind != "unreachable":
+                bad[name] = finding.kind
+    return bad
+
+
+def survey_shard(
+    opened: Opened, shard: Shard, reference: ShardReference, counts: Counts, *, chosen: Iterable[int]
+) -> ShardSurvey:
+    """Ask for every fragment of a shard; read those of the stripes `chosen` as well."""
+    record = shard.record
+    survey = ShardSurvey(shard, reference, [_open(shard, number) for number in range(len(record.stripes))], {}, [])
+    survey.bad_records = survey_document(opened, "record", reference.record, type(record), counts, survey.findings)
+    _compare_listing(opened, survey, counts)
+    _read(opened, survey, set(chosen))
+    return survey
+
+
+def _check_copy(data: bytes | bytearray | memoryview, kind: type, reference: Reference) -> FormatError | None:
+    try:
+        unpack(kind, bytes(data), reference)
+    except FormatError as error:
+        return error
+    return None
+
+
+def _finding(what: str, target: str, path: str, reply: object) -> Finding:
+    detail = reply.message if isinstance(reply, TargetError | FormatError) else str(reply)
+    if isinstance(reply, ShortObject):
+        return Finding("short", what, target, path, detail)
+    if isinstance(reply, ObjectNotFound | str):
+        return Finding("missing", what, target, path, detail)
+    return Finding("corrupt" if isinstance(reply, FormatError) else "unreachable", what, target, path, detail)
+
+
+def _open(shard: Shard, number: int) -> StripeSurvey:
+    stripe = shard.record.stripes[number]
+    code = shard.record.codes[stripe.code]
+    return StripeSurvey(Want(shard, number, erasure.StripeShape(code.k, code.m, stripe.length, shard.record.digest.block)))
+
+
+def _compare_listing(opened: Opened, survey: ShardSurvey, counts: Counts) -> None:
+    """One listing a target tells which fragments are there and how long they are."""
+    shard = survey.shard
+    prefix = paths.shard_data_prefix(shard.run, shard.record.shard_id)
+    known = [name for name in shard.record.targets if name in opened.targets]
+    listings = opened.on_targets(lambda target: {entry.path: entry.size for entry in target.list(prefix)}, known)
+    for stripe in survey.stripes:
+        for fragment in range(stripe.want.shape.n):
+            if stripe.want.shape.stored(fragment):
+                counts.expected += 1
+                home = stripe.home(fragment)
+                listing = listings.get(home, {}) if home else {}
+                _compare(stripe, fragment, listing, survey.findings, counts)
+
+
+def _compare(
+    stripe: StripeSurvey, fragment: int, listing: Mapping[str, int] | TargetError, findings: list[Finding], counts: Counts
+) -> None:
+    home = stripe.home(fragment) or ""
+    path = Fragment(stripe.want, fragment, home).path
+    if isinstance(listing, TargetError):
+        stripe.silent.add(fragment)
+        findings.append(Finding("unreachable", "fragment", home, path, listing.message))
+        return
+    counts.checked += 1
+    stored = stripe.want.shape.stored(fragment)
+    if path not in listing:
+        detail = "not on its target" if home else "its target failed while it was saved"
+        findings.append(Finding("missing", "fragment", home, path, detail))
+    elif listing[path] != stored:
+        findings.append(Finding("short", "fragment", home, path, f"{listing[path]} bytes, {stored} expected"))
+    if listing.get(path) != stored:
+        stripe.bad[fragment] = frozenset(range(stripe.want.shape.blocks(fragment)))
+
+
+def _read(opened: Opened, survey: ShardSurvey, chosen: set[int]) -> None:
+    """Check every block of every fragment that looks whole, as many at once as threads and window allow."""
+    tasks = [
+        (stripe, fragment)
+        for stripe in survey.stripes
+        if stripe.want.number in chosen
+        for fragment in range(stripe.want.shape.n)
+        if stripe.want.shape.stored(fragment) and fragment not in stripe.bad and fragment not in stripe.silent
+    ]
+    results = opened.executor.map(lambda task: _bad_rows(opened, *task), tasks)
+    for (stripe, fragment), reply in zip(tasks, results, strict=True):
+        home = stripe.home(fragment) or ""
+        path = Fragment(stripe.want, fragment, home).path
+        if isinstance(reply, TargetError):
+            finding = _finding("fragment", home, path, reply)
+            survey.findings.append(finding)
+            if finding.kind == "unreachable":
+                stripe.silent.add(fragment)
+            else:
+                stripe.bad[fragment] = frozenset(range(stripe.want.shape.blocks(fragment)))
+        elif reply:
+            stripe.bad[fragment] = reply
+            detail = f"{len(reply)} of {stripe.want.shape.blocks(fragment)} blocks fail their CRC32C"
+            survey.findings.append(Finding("corrupt", "fragment", home, path, detail))
+
+
+def _bad_rows(opened: Opened, stripe: StripeSurvey, fragment: int) -> frozenset[int] | TargetError:
+    shape = stripe.want.shape
+    source = Fragment(stripe.want, fragment, stripe.home(fragment) or "")
+    with opened.buffers.lent(shape.stored(fragment)) as buffer:
+        try:
+            opened.targets[source.target].get_into(source.path, memoryview(buffer))
+        except TargetError as error:
+            return error
+        rows = range(shape.blocks(fragment))
+        digests = erasure.block_crcs(buffer, shape.block)
+        return frozenset(row for row in rows if digests[row] != Fetcher.expected(stripe.want, fragment, row))

@@ -1,0 +1,174 @@
+"""`ckpt verify`: would every checkpoint come back, and how much more may be lost? Writes nothing.
+
+Structure by default: every object that should be there is asked for by listing. `read_data` reads every byte (or
+those of a `subset` of the stripes, another one each day) and checks its digest.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from ckptstore.errors import CorruptError, OutOfReach
+from ckptstore.events import Observer, Progress, ignore
+from ckptstore.load.documents import fetch_document
+from ckptstore.load.plan import Shard
+from ckptstore.opened import Opened, protocol_errors
+from ckptstore.operations.survey import Counts, Finding, ShardSurvey, survey_document, survey_shard
+from ckptstore.placement import Survives, full_tolerance, survives
+from ckptstore.selection import Selector, key_of, select_all
+from manifests import Checkpoint, History, Index, ShardRecord, ShardReference, paths
+
+__all__ = ["CheckpointHealth", "VerifyReport", "check", "verify"]
+
+
+@dataclass
+class CheckpointHealth:
+    """One checkpoint: `state` is "good", "degraded" (loadable), "unknown" (what is out of reach decides) or "lost"."""
+
+    run: str
+    key: str
+    name: str
+    step: int | None
+    state: str = "good"
+    tolerance: Survives = Survives(0, 0)
+    counts: Counts = field(default_factory=Counts)
+    findings: list[Finding] = field(default_factory=list)
+    shards: list[ShardSurvey] = field(default_factory=list)
+    bad_indexes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class VerifyReport:
+    """Every checkpoint looked at; `exit_code` is the worst of theirs."""
+
+    checkpoints: list[CheckpointHealth]
+
+    CODES: ClassVar[dict[str, int]] = {"good": 0, "degraded": 3, "unknown": 5, "lost": 4}
+
+    @property
+    def exit_code(self) -> int:
+        """0 good, 3 degraded, 5 unknown, 4 lost."""
+        ranks = list(self.CODES)
+        worst = max((health.state for health in self.checkpoints), key=ranks.index)
+        return self.CODES[worst]
+
+    @property
+    def counts(self) -> Counts:
+        """Objects expected and checked, over all."""
+        each = [health.counts for health in self.checkpoints]
+        return Counts(sum(c.expected for c in each), sum(c.checked for c in each))
+
+
+def verify(
+    opened: Opened,
+    runs: Sequence[str],
+    selector: Selector | None = None,
+    *,
+    read_data: bool = False,
+    subset: float = 1.0,
+    observer: Observer = ignore,
+) -> VerifyReport:
+    """Check one checkpoint of each run, or all. Raises `NotFoundError` where there is nothing to check."""
+    fraction = subset if read_data else 0.0
+    chosen = []
+    for run in runs:
+        with protocol_errors():
+            history = opened.group.history(run)
+        chosen += [(history, checkpoint) for checkpoint in select_all(history, selector)]
+    report = VerifyReport([])
+    for history, checkpoint in chosen:
+        report.checkpoints.append(check(opened, history, checkpoint, fraction))
+        observer(Progress("verify", 1, len(chosen)))
+    return report
+
+
+def check(opened: Opened, history: History, checkpoint: Checkpoint, fraction: float) -> CheckpointHealth:
+    """Look at everything that one checkpoint consists of; read `fraction` of its stripes."""
+    manifest = checkpoint.manifest
+    key = key_of(checkpoint)
+    health = CheckpointHealth(manifest.run, key, manifest.name or key, manifest.step)
+    _check_votes(opened, history, checkpoint, health)
+    reference = manifest.copies[0].index
+    try:
+        index = fetch_document(Index, reference, opened.targets)
+        health.bad_indexes = survey_document(opened, "index", reference, Index, health.counts, health.findings)
+        health.shards = [_shard(opened, health, shard, fraction) for shard in index.shards]
+    except (CorruptError, OutOfReach) as error:
+        health.state = "unknown" if isinstance(error, OutOfReach) else "lost"
+        health.tolerance = Survives(-1, -1)
+        health.findings.append(Finding("unreachable" if health.state == "unknown" else "missing", "index", "", reference.path, error.message))
+        return health
+    _judge(opened, health, checkpoint, index)
+    return health
+
+
+def _check_votes(opened: Opened, history: History, checkpoint: Checkpoint, health: CheckpointHealth) -> None:
+    """Copies of the manifest that are missing or damaged, and commit targets that don't count."""
+    for name, standing in opened.group.standings.items():
+        health.counts.expected += 1
+        health.counts.checked += standing.state != "unreachable"
+        if standing.state == "unreachable":
+            health.findings.append(Finding("unreachable", "manifest", name, paths.IDENTITY, standing.reason))
+        elif standing.state != "valid":
+            health.findings.append(Finding("missing", "manifest", name, paths.IDENTITY, standing.reason))
+        elif name in history.heard and name not in checkpoint.seen_on:
+            health.findings.append(Finding("missing", "manifest", name, health.key, "the target counts, and lacks it"))
+    for problem in history.problems:
+        kind = "mark" if problem.name.startswith("marks/") else "manifest"
+        if health.key in problem.name:
+            health.findings += [Finding("corrupt", kind, name, problem.name, problem.message) for name in problem.targets]
+
+
+def _shard(opened: Opened, health: CheckpointHealth, reference: ShardReference, fraction: float) -> ShardSurvey:
+    record = fetch_document(ShardRecord, reference.record, opened.targets)
+    shard = Shard(health.run, record)
+    chosen = _chosen_stripes(reference.shard_id, len(record.stripes), fraction)
+    survey = survey_shard(opened, shard, reference, health.counts, chosen=chosen)
+    health.findings += survey.findings
+    return survey
+
+
+def _chosen_stripes(shard_id: str, count: int, fraction: float) -> Iterator[int]:
+    """All, none, or a draw that changes from day to day."""
+    today = datetime.now(UTC).date().isoformat()
+    for stripe in range(count):
+        draw = hashlib.sha256(f"{today}/{shard_id}/{stripe}".encode()).digest()
+        if int.from_bytes(draw[:4], "big") < fraction * 2**32:
+            yield stripe
+
+
+def _judge(opened: Opened, health: CheckpointHealth, checkpoint: Checkpoint, index: Index) -> None:
+    stripes = [stripe for shard in health.shards for stripe in shard.stripes]
+    silent = {finding.target for finding in health.findings if finding.kind == "unreachable"}
+    each = [stripe.survives(opened.domains) for stripe in stripes]
+    each.append(_copies(opened, checkpoint.manifest.copies[0].index.targets, health.bad_indexes, silent))
+    each += [_copies(opened, s.reference.record.targets, s.bad_records, silent) for s in health.shards]
+    each.append(_copies(opened, checkpoint.seen_on, {}, silent))
+    health.tolerance = Survives(min(s.targets for s in each), min(s.domains for s in each))
+    if any(stripe.lost for stripe in stripes):
+        health.state = "lost"
+    elif any(stripe.undecided for stripe in stripes):
+        health.state = "unknown"
+    elif health.findings or _doubled(opened, health):
+        health.state = "degraded"
+
+
+def _copies(opened: Opened, holding: Sequence[str], bad: dict[str, str], silent: set[str]) -> Survives:
+    left = [name for name in holding if name not in bad and name not in silent and name in opened.targets]
+    return survives(left, 1, opened.domains)
+
+
+def _doubled(opened: Opened, health: CheckpointHealth) -> bool:
+    """Whether everything is there and yet survives less than it could: fragments that had to share targets."""
+    places = opened.config.places
+    for shard in health.shards:
+        for stripe in shard.stripes:
+            reached, full = stripe.survives(opened.domains), full_tolerance(stripe.code.k, stripe.code.m, places)
+            if reached.targets < full.targets:
+                detail = f"fragments share targets: survives the loss of {reached.targets}, could survive {full.targets}"
+                path = paths.shard_data_prefix(health.run, shard.shard.record.shard_id)
+                health.findings.append(Finding("doubled", "fragment", "", path, detail))
+                return True
+    return False

@@ -1,0 +1,101 @@
+"""Which checkpoint is meant: latest, a step, a name, a tag, or a key; decided from a run's history alone."""
+
+import os
+from dataclasses import dataclass
+
+from ckptstore.errors import NotFoundError
+from ckptstore.opened import Opened, protocol_errors
+from manifests import Checkpoint, History, Manifest, paths
+
+__all__ = ["Selected", "Selector", "select", "select_all", "select_from"]
+
+
+@dataclass(frozen=True)
+class Selector:
+    """What is asked for; nothing set means the latest. A name that several live saves have means the newest of them."""
+
+    step: int | None = None
+    name: str | None = None
+    tag: str | None = None
+    key: str | None = None
+
+    @classmethod
+    def of_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str] | None) -> "Selector":
+        """DCP's way of naming one: the last component is the name; none, or "latest", is the latest."""
+        name = os.fspath(checkpoint_id).rstrip("/").rpartition("/")[2] if checkpoint_id is not None else ""
+        return cls.parse(name or "latest")
+
+    @classmethod
+    def parse(cls, text: str) -> "Selector":
+        """`latest`, `tag:best`, a name, or a key (`000001.<random>.000007`)."""
+        if text == "latest":
+            return cls()
+        if text.startswith("tag:"):
+            return cls(tag=text.removeprefix("tag:"))
+        return cls(name=text)
+
+    def __str__(self) -> str:
+        asked = {"step": self.step, "name": self.name, "tag": self.tag, "key": self.key}
+        return ", ".join(f"{what} {value}" for what, value in asked.items() if value is not None) or "latest"
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A checkpoint decided on: what its manifest said then. Small and picklable: rank 0 tells the others."""
+
+    manifest: Manifest
+    key: str
+
+
+def select(opened: Opened, run: str, selector: Selector) -> Selected:
+    """Read the run's history and decide. Raises `NotFoundError`, naming what there is."""
+    with protocol_errors():
+        history = opened.group.history(run)
+    checkpoint = select_from(history, selector)
+    return Selected(checkpoint.manifest, key_of(checkpoint))
+
+
+def select_from(history: History, selector: Selector) -> Checkpoint:
+    """The newest live checkpoint that matches."""
+    matching = [checkpoint for checkpoint in history.checkpoints if _matches(checkpoint, selector)]
+    if matching:
+        return matching[-1]
+    raise _not_found(history, selector)
+
+
+def select_all(history: History, selector: Selector | None) -> list[Checkpoint]:
+    """All live checkpoints where nothing is asked for, else the one that is. Raises `NotFoundError` where none is."""
+    if selector is not None:
+        return [select_from(history, selector)]
+    if not history.checkpoints:
+        raise _not_found(history, Selector())
+    return list(history.checkpoints)
+
+
+def key_of(checkpoint: Checkpoint) -> str:
+    """A checkpoint's name inside its run, that no other save ever has."""
+    return paths.save_name(checkpoint.session, checkpoint.ordinal)
+
+
+def _matches(checkpoint: Checkpoint, selector: Selector) -> bool:
+    manifest = checkpoint.manifest
+    return (
+        selector.step in (None, manifest.step)
+        and selector.name in (None, manifest.name, key_of(checkpoint))
+        and (selector.tag is None or selector.tag in checkpoint.tags)
+        and selector.key in (None, key_of(checkpoint))
+    )
+
+
+def _not_found(history: History, selector: Selector) -> NotFoundError:
+    names = [checkpoint.manifest.name or key_of(checkpoint) for checkpoint in history.checkpoints]
+    deleted = [c for c in history.deleted if _matches(c, selector)]
+    there = f"it holds {', '.join(names[-5:])}" if names else "it holds none"
+    message = f"run {history.run} has no checkpoint {selector}: {there}"
+    if deleted:
+        hint = f"{key_of(deleted[-1])} is deleted; until its data is collected: ckpt undelete {key_of(deleted[-1])}"
+        return NotFoundError(message, hint=hint, run=history.run)
+    problems = [problem.message for problem in history.problems if problem.fatal]
+    if problems:
+        message += f"; not readable: {'; '.join(problems[:3])}"
+    return NotFoundError(message, hint=f"run: ckpt ls --run {history.run}", run=history.run)

@@ -1,0 +1,80 @@
+"""A checkpoint open for reading: its index, and its shard records as they are needed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ckptstore.errors import CorruptError
+from ckptstore.events import Observer, ignore
+from ckptstore.load.documents import fetch_document
+from ckptstore.load.fetch import Fetcher
+from ckptstore.load.plan import Request, Shard
+from ckptstore.load.reader import read
+from ckptstore.opened import Opened
+from ckptstore.selection import Selected
+from manifests import Index, ShardRecord, TensorEntry
+
+Address = tuple[str, tuple[int, ...]]
+
+__all__ = ["Source"]
+
+
+@dataclass(eq=False)
+class Source:
+    """Reads from one checkpoint; a target found out of reach is asked no more while it is open."""
+
+    opened: Opened
+    selected: Selected
+    index: Index
+    fetcher: Fetcher
+    observer: Observer = ignore
+    _shards: dict[int, Shard] = field(default_factory=dict)
+    _entries: dict[int, dict[Address, TensorEntry]] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, opened: Opened, selected: Selected, observer: Observer = ignore) -> "Source":
+        """Fetch the index. Raises `CorruptError`, `OutOfReach`."""
+        index = fetch_document(Index, selected.manifest.copies[0].index, opened.targets, observer)
+        return cls(opened, selected, index, Fetcher(opened.targets, opened.executor, observer), observer)
+
+    @cached_property
+    def _shard_of(self) -> dict[Address, int]:
+        table = self.index.tensors
+        return {(fqn, chunk.offsets): chunk.shard for fqn in table for chunk in table[fqn].chunks}
+
+    def shard(self, number: int) -> Shard:
+        """The shard at a position in the index, its record fetched once."""
+        if number not in self._shards:
+            self.fetch_records([number])
+        return self._shards[number]
+
+    def fetch_records(self, numbers: Sequence[int]) -> None:
+        """Fetch the records of several shards at once."""
+        wanted = sorted(set(numbers) - set(self._shards))
+        for number, record in zip(wanted, self.opened.executor.map(self._record, wanted), strict=True):
+            self._shards[number] = Shard(self.selected.manifest.run, record)
+            self._entries[number] = {
+                (fqn, tuple(entry.range or ())): entry for entry in record.tensors for fqn in (entry.fqn, *entry.aliases)
+            }
+
+    def locate(self, addresses: Sequence[Address]) -> list[tuple[Shard, TensorEntry]]:
+        """The shard and the tensor entry of each chunk or object."""
+        numbers = [self._shard_of[address] for address in addresses]
+        self.fetch_records(numbers)
+        return [(self._shards[number], self._entry(number, address)) for number, address in zip(numbers, addresses, strict=True)]
+
+    def read(self, requests: Sequence[Request]) -> None:
+        """See `load.reader.read`."""
+        read(requests, self.fetcher, self.opened.buffers, self.observer)
+
+    def _record(self, number: int) -> ShardRecord:
+        reference = self.index.shards[number].record
+        return fetch_document(ShardRecord, reference, self.opened.targets, self.observer)
+
+    def _entry(self, number: int, address: Address) -> TensorEntry:
+        entry = self._entries[number].get(address)
+        if entry is None:
+            shard_id = self.index.shards[number].shard_id
+            message = f"shard {shard_id} doesn't hold {address[0]!r} at {list(address[1])}, where the index says it is"
+            raise CorruptError(message, hint="run: ckpt verify", key=address[0])
+        return entry

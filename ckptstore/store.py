@@ -1,0 +1,243 @@
+"""The Python API: a store, its runs, their checkpoints.
+
+    store = ckptstore.open("store.toml")
+    run = store.run("pretrain-7b")
+    run.save(state_dict, step=100)
+    run.load(state_dict)
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import manifests
+from ckptstore.config import Config
+from ckptstore.errors import ConfigError, TargetError
+from ckptstore.events import Observer, ignore
+from ckptstore.opened import Opened, protocol_errors, shared
+from ckptstore.placement import Survives
+from ckptstore.selection import Selector, select_all, select_from
+from manifests import Manifest
+
+if TYPE_CHECKING:  # torch is imported when a state is saved or loaded, never to look at a store
+    from ckptstore.dcp.background import SaveHandle
+    from ckptstore.dcp.state import LoadReport
+    from ckptstore.operations.repair import RepairReport
+    from ckptstore.operations.verify import VerifyReport
+
+__all__ = ["Checkpoint", "Run", "Store", "open_store"]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A committed checkpoint, as its manifest describes it."""
+
+    run: str
+    key: str
+    name: str
+    step: int | None
+    session: str
+    ordinal: int
+    created: str
+    world: int
+    bytes: int
+    tolerance: Survives
+    state: str
+    """"good", or "degraded": it survives less than it would with everything in its place. `ckpt verify` looks closer."""
+    tags: tuple[str, ...] = ()
+    user: Mapping[str, Any] | None = None
+
+
+class Store:
+    """An open store. Threads and clients are made when first needed, in the process that needs them."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def run(self, name: str = "default") -> "Run":
+        """A training run. It comes into being with its first save. Raises `manifests.UnsafeName`."""
+        return Run(self.config, manifests.paths.check_run(name))
+
+    def runs(self) -> list[str]:
+        """The names of all runs that any target in reach holds."""
+        found = shared(self.config).on_targets(lambda target: target.list_folders(manifests.paths.RUNS))
+        errors = [names for names in found.values() if isinstance(names, TargetError)]
+        if len(errors) == len(found):
+            raise errors[0]
+        return sorted({name for names in found.values() if not isinstance(names, TargetError) for name in names})
+
+    def close(self) -> None:
+        """Release threads and clients; using the store again opens it again."""
+        shared(self.config).close()
+
+
+class Run:
+    """One training run of a store."""
+
+    def __init__(self, config: Config, name: str) -> None:
+        self.config = config
+        self.name = name
+
+    @property
+    def _opened(self) -> Opened:
+        return shared(self.config)
+
+    def save(
+        self,
+        state_dict: dict[str, Any],
+        *,
+        step: int | None = None,
+        name: str | None = None,
+        user: dict[str, Any] | None = None,
+        process_group: Any = None,
+        observer: Observer = ignore,
+    ) -> Checkpoint:
+        """Save and commit; every rank calls it and gets the checkpoint.
+
+        The name is `step-<step>` unless given. Raises `UsageError` family before anything is written,
+        `ToleranceError`, `ConflictError`, `CommitInDoubt`; between ranks as torch's `CheckpointException`.
+        """
+        from ckptstore.dcp.state import save_state
+
+        manifest = save_state(
+            self.config, self.name, state_dict, step=step, name=name, user=user, group=process_group, observer=observer
+        )
+        return _from_manifest(manifest)
+
+    def save_async(
+        self,
+        state_dict: dict[str, Any],
+        *,
+        step: int | None = None,
+        name: str | None = None,
+        user: dict[str, Any] | None = None,
+        observer: Observer = ignore,
+    ) -> "SaveHandle":
+        """Copy the state and save it in the background, on a process group of its own; every rank calls it.
+
+        Waits for the save before, and raises what that raised unless its `result()` did already.
+        """
+        from ckptstore.dcp.background import save_in_background
+
+        return save_in_background(
+            self.config, self.name, state_dict, step=step, name=name, user=user, observer=observer, wrap=_from_manifest
+        )
+
+    def load(
+        self,
+        state_dict: dict[str, Any],
+        *,
+        step: int | str | None = None,
+        name: str | None = None,
+        strict: bool = True,
+        allow_cast: bool = False,
+        process_group: Any = None,
+        observer: Observer = ignore,
+    ) -> "LoadReport":
+        """Load in place, every rank its part; rank 0 decides which checkpoint. The latest unless told.
+
+        `step` may be a number, "latest" or "tag:best". `strict`: keys missing or unexpected raise `KeyMismatch`; else
+        they are reported, and what is missing keeps its value. An empty `state_dict` is filled with all there is.
+        """
+        from ckptstore.dcp.state import load_state
+
+        selector = _selector(step, name)
+        return load_state(
+            self.config,
+            self.name,
+            state_dict,
+            selector=selector,
+            strict=strict,
+            allow_cast=allow_cast,
+            group=process_group,
+            observer=observer,
+        )
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """The live checkpoints, oldest first; the last one is the latest."""
+        with protocol_errors():
+            history = self._opened.group.history(self.name)
+        return [_from_manifest(c.manifest, c.tags) for c in history.checkpoints]
+
+    def latest(self) -> Checkpoint:
+        """The newest session's last save. Raises `NotFoundError`."""
+        with protocol_errors():
+            found = select_from(self._opened.group.history(self.name), Selector())
+        return _from_manifest(found.manifest, found.tags)
+
+    def verify(
+        self, step: int | str | None = None, *, read_data: bool = False, subset: float = 1.0, observer: Observer = ignore
+    ) -> "VerifyReport":
+        """Check one checkpoint, or all: that what should be there is; with `read_data` every byte's digest. Writes nothing."""
+        from ckptstore.operations.verify import verify
+
+        selector = None if step is None else _selector(step, None)
+        return verify(self._opened, [self.name], selector, read_data=read_data, subset=subset, observer=observer)
+
+    def repair(
+        self, step: int | str | None = None, *, replace: Mapping[str, str] | None = None, observer: Observer = ignore
+    ) -> "RepairReport":
+        """Put back what is missing or damaged, of one checkpoint or all. `replace`: {target gone: target instead}."""
+        from ckptstore.operations.repair import repair
+
+        selector = None if step is None else _selector(step, None)
+        return repair(self._opened, [self.name], selector, replace=replace or {}, observer=observer)
+
+    def delete(self, step: int | str, *, name: str | None = None) -> list[Checkpoint]:
+        """Mark one checkpoint deleted; its data stays for a grace period, and `undelete` takes the mark back."""
+        return self._mark(_selector(step, name), lambda key: self._opened.group.delete(self.name, *key))
+
+    def tag(self, step: int | str, tag: str) -> list[Checkpoint]:
+        """Give a checkpoint a tag: `load(step="tag:best")` finds it."""
+        return self._mark(_selector(step, None), lambda key: self._opened.group.tag(self.name, *key, tag))
+
+    def _mark(self, selector: Selector, put: Callable[[tuple[str, int]], object]) -> list[Checkpoint]:
+        with protocol_errors():
+            chosen = select_all(self._opened.group.history(self.name), selector)
+            for checkpoint in chosen:
+                put(checkpoint.key)
+        return [_from_manifest(checkpoint.manifest, checkpoint.tags) for checkpoint in chosen]
+
+
+def open_store(store: Config | str | os.PathLike[str] | None = None) -> Store:
+    """Open a store by its `store.toml`, a `Config`, or the environment's CKPT_STORE. Raises `ConfigError`."""
+    if store is None:
+        store = os.environ.get("CKPT_STORE")
+    if store is None:
+        raise ConfigError("no store is named", hint="pass a store.toml, or set CKPT_STORE")
+    return Store(store if isinstance(store, Config) else Config.load(Path(store)))
+
+
+def _selector(step: int | str | None, name: str | None) -> Selector:
+    if isinstance(step, str):
+        return Selector.parse(step)
+    return Selector(step=step, name=name)
+
+
+def _from_manifest(manifest: Manifest, tags: Sequence[str] = ()) -> Checkpoint:
+    tolerance = manifest.tolerance or manifests.Tolerance(targets=0, domains=0)
+    planned = manifest.planned or tolerance
+    key = manifests.paths.save_name(manifest.session, manifest.ordinal)
+    return Checkpoint(
+        run=manifest.run,
+        key=key,
+        name=manifest.name or key,
+        step=manifest.step,
+        session=manifest.session,
+        ordinal=manifest.ordinal,
+        created=manifest.created,
+        world=manifest.world,
+        bytes=manifest.bytes,
+        tolerance=Survives(tolerance.targets, tolerance.domains),
+        state="degraded" if tolerance.targets < planned.targets or manifest.missing else "good",
+        tags=tuple(tags),
+        user=manifest.user,
+    )
