@@ -6,13 +6,34 @@
     run.load(state_dict)
 
 `ckptstore.dcp` has the storage backend for `torch.distributed.checkpoint`, `ckptstore.errors` every error raised.
-Importing ckptstore does not import torch.
+Importing ckptstore does not import torch, nor anything else before it is asked for: the command line starts here too.
 """
 
-from ckptstore.config import Config, TargetConfig
-from ckptstore.errors import CkptStoreError
-from ckptstore.store import Checkpoint, Run, Store
-from ckptstore.store import open_store as open  # noqa: A004 - `ckptstore.open` is the name users know
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ckptstore.config import Config, TargetConfig
+    from ckptstore.errors import CkptStoreError
+    from ckptstore.store import Checkpoint, Run, Store
+    from ckptstore.store import open_store as open  # noqa: A004 - `ckptstore.open` is the name users know
 
 __all__ = ["Checkpoint", "CkptStoreError", "Config", "Run", "Store", "TargetConfig", "open"]
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Checkpoint": ("store", "Checkpoint"),
+    "CkptStoreError": ("errors", "CkptStoreError"),
+    "Config": ("config", "Config"),
+    "Run": ("store", "Run"),
+    "Store": ("store", "Store"),
+    "TargetConfig": ("config", "TargetConfig"),
+    "open": ("store", "open_store"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    return getattr(import_module(f"{__name__}.{module}"), attribute)

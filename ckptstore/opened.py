@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 import manifests
-from ckptstore.buffers import BufferPool
 from ckptstore.config import Config
 from ckptstore.errors import (
     CkptStoreError,
@@ -35,6 +34,9 @@ from ckptstore.placement import Place, Survives, place_stripe, survives
 from ckptstore.targets import Target, TargetRegister, open_target
 from manifests import FormatError, Identity, paths
 
+if TYPE_CHECKING:
+    from ckptstore.buffers import BufferPool
+
 THREADS = 16  # requests in flight per process: two dozen 16 MiB fragments fill the default window
 
 T = TypeVar("T")
@@ -47,7 +49,6 @@ class Opened:
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.buffers = BufferPool(config.window_bytes)
         self.executor = ThreadPoolExecutor(THREADS, thread_name_prefix="ckptstore")
         self.targets: Mapping[str, Target] = {
             spec.name: open_target(
@@ -59,6 +60,13 @@ class Opened:
         self._pid = os.getpid()
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
+
+    @cached_property
+    def buffers(self) -> "BufferPool":
+        """The window's stripe buffers. numpy is imported with them: looking at manifests needs neither."""
+        from ckptstore.buffers import BufferPool  # noqa: PLC0415
+
+        return BufferPool(self.config.window_bytes)
 
     def check_process(self) -> None:
         """Raise `ForkedClient` in a child that a fork gave this object to."""

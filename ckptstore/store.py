@@ -49,6 +49,28 @@ class Checkpoint:
     tags: tuple[str, ...] = ()
     user: Mapping[str, Any] | None = None
 
+    @classmethod
+    def of(cls, manifest: Manifest, tags: Sequence[str] = ()) -> "Checkpoint":
+        """As a manifest describes it."""
+        tolerance = manifest.tolerance or manifests.Tolerance(targets=0, domains=0)
+        planned = manifest.planned or tolerance
+        key = manifests.paths.save_name(manifest.session, manifest.ordinal)
+        return cls(
+            run=manifest.run,
+            key=key,
+            name=manifest.name or key,
+            step=manifest.step,
+            session=manifest.session,
+            ordinal=manifest.ordinal,
+            created=manifest.created,
+            world=manifest.world,
+            bytes=manifest.bytes,
+            tolerance=Survives(tolerance.targets, tolerance.domains),
+            state="degraded" if tolerance.targets < planned.targets or manifest.missing else "good",
+            tags=tuple(tags),
+            user=manifest.user,
+        )
+
 
 class Store:
     """An open store. Threads and clients are made when first needed, in the process that needs them."""
@@ -110,7 +132,7 @@ class Run:
         manifest = save_state(
             self.config, self.name, state_dict, step=step, name=name, user=user, group=process_group, observer=observer
         )
-        return _from_manifest(manifest)
+        return Checkpoint.of(manifest)
 
     def save_async(
         self,
@@ -128,7 +150,7 @@ class Run:
         from ckptstore.dcp.background import save_in_background
 
         return save_in_background(
-            self.config, self.name, state_dict, step=step, name=name, user=user, observer=observer, wrap=_from_manifest
+            self.config, self.name, state_dict, step=step, name=name, user=user, observer=observer, wrap=Checkpoint.of
         )
 
     def load(
@@ -165,13 +187,13 @@ class Run:
         """The live checkpoints, oldest first; the last one is the latest."""
         with protocol_errors():
             history = self._opened.group.history(self.name)
-        return [_from_manifest(c.manifest, c.tags) for c in history.checkpoints]
+        return [Checkpoint.of(c.manifest, c.tags) for c in history.checkpoints]
 
     def latest(self) -> Checkpoint:
         """The newest session's last save. Raises `NotFoundError`."""
         with protocol_errors():
             found = select_from(self._opened.group.history(self.name), Selector())
-        return _from_manifest(found.manifest, found.tags)
+        return Checkpoint.of(found.manifest, found.tags)
 
     def verify(
         self, step: int | str | None = None, *, read_data: bool = False, subset: float = 1.0, observer: Observer = ignore
@@ -204,7 +226,7 @@ class Run:
             chosen = select_all(self._opened.group.history(self.name), selector)
             for checkpoint in chosen:
                 put(checkpoint.key)
-        return [_from_manifest(checkpoint.manifest, checkpoint.tags) for checkpoint in chosen]
+        return [Checkpoint.of(checkpoint.manifest, checkpoint.tags) for checkpoint in chosen]
 
 
 def open_store(store: Config | str | os.PathLike[str] | None = None) -> Store:
@@ -220,24 +242,3 @@ def _selector(step: int | str | None, name: str | None) -> Selector:
     if isinstance(step, str):
         return Selector.parse(step)
     return Selector(step=step, name=name)
-
-
-def _from_manifest(manifest: Manifest, tags: Sequence[str] = ()) -> Checkpoint:
-    tolerance = manifest.tolerance or manifests.Tolerance(targets=0, domains=0)
-    planned = manifest.planned or tolerance
-    key = manifests.paths.save_name(manifest.session, manifest.ordinal)
-    return Checkpoint(
-        run=manifest.run,
-        key=key,
-        name=manifest.name or key,
-        step=manifest.step,
-        session=manifest.session,
-        ordinal=manifest.ordinal,
-        created=manifest.created,
-        world=manifest.world,
-        bytes=manifest.bytes,
-        tolerance=Survives(tolerance.targets, tolerance.domains),
-        state="degraded" if tolerance.targets < planned.targets or manifest.missing else "good",
-        tags=tuple(tags),
-        user=manifest.user,
-    )
