@@ -94,10 +94,15 @@ def unpack(cls: type[DocumentT], stored: bytes, reference: Reference) -> Documen
     if (found := hashlib.sha256(stored).hexdigest()) != reference.sha256:
         message = f"{path} has SHA-256 {found}, not {reference.sha256}"
         raise DigestMismatch(message, path=path, found=found, expected=reference.sha256)
-    return decode(cls, _inflate(stored, reference) if stored.startswith(_MAGIC) else stored)
+    raw = _inflate(stored, reference) if stored.startswith(_MAGIC) else stored
+    if len(raw) != reference.raw_size:
+        message = f"{path} holds {len(raw)} bytes or more, not {reference.raw_size}"
+        raise SizeMismatch(message, path=path, found=len(raw), expected=reference.raw_size)
+    return decode(cls, raw)
 
 
 def _inflate(stored: bytes, reference: Reference) -> bytes:
+    """Return no more than one byte beyond `raw_size`."""
     path, expected = reference.path, reference.raw_size
     if expected > MAX_DOCUMENT_BYTES:
         raise TooLarge(f"{path} would inflate to {expected} bytes", found=expected, limit=MAX_DOCUMENT_BYTES)
@@ -106,10 +111,7 @@ def _inflate(stored: bytes, reference: Reference) -> bytes:
         raw = gzip.decompress(stored, expected + 1)
     except zlib.error as error:
         raise BadCompression(f"{path} is not a gzip object: {error}", path=path) from error
-    if len(raw) > expected or (gzip.eof and len(raw) != expected):
-        message = f"{path} inflates to {len(raw)} bytes or more, not {expected}"
-        raise SizeMismatch(message, path=path, found=len(raw), expected=expected)
-    if not gzip.eof or gzip.unused_data:
+    if len(raw) <= expected and (not gzip.eof or gzip.unused_data):
         raise BadCompression(f"{path} is cut short, or followed by other bytes", path=path)
     return raw
 

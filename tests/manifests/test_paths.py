@@ -1,0 +1,163 @@
+"""Object names: as docs/format.md spells them, and none that a name could leave its folder by."""
+
+import hashlib
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manifests import errors, paths
+
+BAD = [
+    "",
+    ".",
+    "..",
+    "../x",
+    "a/b",
+    "/a",
+    "a\\b",
+    "a b",
+    "a\n",
+    "\n",
+    "a\u0000",
+    "A/..",
+    "ü",
+    "-a",
+    "_a",
+    "a" * 65,
+]
+SESSION = "000012.5e55"
+
+
+def test_names_are_those_of_the_format():
+    assert paths.IDENTITY == "ckptstore.json"
+    assert paths.standing(3) == "incarnations/000003.json"
+    assert paths.session("r", "1nc", SESSION) == "runs/r/commit/1nc/sessions/000012.5e55"
+    assert paths.begun("r", "1nc", SESSION, 7) == "runs/r/commit/1nc/begun/000012.5e55.000007"
+    assert (
+        paths.manifest("r", "1nc", SESSION, 7, 1) == "runs/r/commit/1nc/manifests/000012.5e55.000007/000001"
+    )
+    assert (
+        paths.manifest("r", "1nc", SESSION, 7, 2, "ab")
+        == "runs/r/commit/1nc/manifests/000012.5e55.000007/000002.ab"
+    )
+    assert paths.mark("r", "1nc", SESSION, 7, "ab") == "runs/r/commit/1nc/marks/000012.5e55.000007/ab"
+    assert paths.index("r", "ab") == "runs/r/index/ab"
+    assert paths.record("r", "ab") == "runs/r/shards/ab"
+    xx = hashlib.sha256(b"ab").hexdigest()[:2]
+    assert paths.fragment("r", "ab", 12, 3) == f"data/{xx}/r/ab/000012.003"
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_o62_bad_names_never_become_object_names(bad):
+    for make in [
+        lambda: paths.fragment(bad, "ab", 0, 0),
+        lambda: paths.fragment("r", bad, 0, 0),
+        lambda: paths.record("r", bad),
+        lambda: paths.index(bad, "ab"),
+        lambda: paths.session("r", bad, SESSION),
+        lambda: paths.session("r", "1nc", bad),
+        lambda: paths.session("r", "1nc", f"000001.{bad}"),
+        lambda: paths.begun("r", "1nc", bad, 1),
+        lambda: paths.manifest("r", "1nc", SESSION, 1, 2, bad),
+        lambda: paths.mark("r", "1nc", SESSION, 1, bad),
+        lambda: paths.check_label(bad),
+    ]:
+        with pytest.raises(errors.UnsafeName) as caught:
+            make()
+        assert len(str(caught.value)) < 250
+
+
+@pytest.mark.parametrize("number", [-1, 10**9])
+def test_numbers_have_at_most_nine_digits(number):
+    for make in [
+        lambda: paths.fragment("r", "ab", number, 0),
+        lambda: paths.fragment("r", "ab", 0, number),
+        lambda: paths.begun("r", "1nc", SESSION, number),
+        lambda: paths.manifest("r", "1nc", SESSION, 1, number, "ab"),
+        lambda: paths.standing(number),
+        lambda: paths.session_name(number, "ab"),
+    ]:
+        with pytest.raises(errors.NumberOutOfRange):
+            make()
+
+
+def test_a_fragment_has_a_place_in_a_code():
+    with pytest.raises(errors.NumberOutOfRange):
+        paths.fragment("r", "ab", 0, 255)
+
+
+def test_only_version_1_is_a_register():
+    with pytest.raises(errors.UnsafeName):
+        paths.manifest("r", "1nc", SESSION, 1, 1, "ab")
+    with pytest.raises(errors.UnsafeName):
+        paths.manifest("r", "1nc", SESSION, 1, 2)
+
+
+RUNS = st.from_regex(re.compile(r"[a-z0-9][a-z0-9._-]{0,63}"), fullmatch=True)
+TOKENS = st.from_regex(re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII), fullmatch=True)
+NUMBERS = st.integers(0, paths.MAX_NUMBER)
+
+
+@given(RUNS, TOKENS, TOKENS, NUMBERS, NUMBERS, st.integers(2, paths.MAX_NUMBER))
+def test_names_split_into_what_they_were_made_of(run, incarnation, token, number, ordinal, version):
+    session = paths.session_name(number, token)
+    assert paths.split_session(session) == (number, token)
+    assert paths.split_save(paths.save_name(session, ordinal)) == (session, ordinal)
+    prefix = paths.manifests_prefix(run, incarnation)
+    first = paths.manifest(run, incarnation, session, ordinal, 1)
+    assert paths.split_manifest(first.removeprefix(prefix)) == (session, ordinal, 1, None)
+    later = paths.manifest(run, incarnation, session, ordinal, version, token)
+    assert paths.split_manifest(later.removeprefix(prefix)) == (session, ordinal, version, token)
+    mark = paths.mark(run, incarnation, session, ordinal, token)
+    assert paths.split_mark(mark.removeprefix(paths.marks_prefix(run, incarnation))) == (
+        session,
+        ordinal,
+        token,
+    )
+    assert paths.parse_standing(paths.standing(number)) == number
+
+
+@given(st.text(max_size=40) | st.from_regex(r"[0-9.a-f/]{0,30}", fullmatch=True))
+def test_strange_names_in_a_listing_are_refused(name):
+    for split, make in [
+        (paths.split_session, lambda parts: paths.session_name(*parts)),
+        (paths.split_save, lambda parts: paths.save_name(*parts)),
+        (
+            paths.split_manifest,
+            lambda parts: paths.manifest("r", "i", *parts)[len(paths.manifests_prefix("r", "i")) :],
+        ),
+        (paths.split_mark, lambda parts: paths.mark("r", "i", *parts)[len(paths.marks_prefix("r", "i")) :]),
+        (paths.parse_standing, paths.standing),
+    ]:
+        try:
+            parts = split(name)
+        except errors.UnsafeName:
+            continue
+        assert make(parts) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "1.a",
+        "0000001.a",
+        "000001",
+        "000001.",
+        "000001.a.b",
+        "00000a.a",
+        "\u0660\u0660\u0660\u0660\u0660\u0661.a",
+        "1000000000.a",
+        " 000001.a",
+    ],
+)
+def test_sessions_have_one_spelling(name):
+    with pytest.raises(errors.UnsafeName):
+        paths.split_session(name)
+
+
+def test_tokens_are_new_each_time():
+    tokens = {paths.new_token() for _ in range(100)}
+    assert len(tokens) == 100
+    assert all(paths.check_token(token) == token for token in tokens)
