@@ -61,8 +61,8 @@ class Code:
 
         Raises BufferCountError, BufferFormatError, BufferLengthError, BufferOverlapError.
         """
-        length = len(data[0]) if len(data) else 0
-        self.encoder(data, parity)(0, length)
+        apply = self.encoder(data, parity)
+        apply(0, data[0].size)
 
     def encoder(self, data: Sequence[Array], parity: Sequence[Array]) -> Apply:
         """Check the buffers as `encode` does and return `apply(start, stop)`, which encodes that byte range.
@@ -78,7 +78,7 @@ class Code:
         """Fill the wanted fragments, data or parity, from any k or more present ones, all of one length.
 
         The keys are fragment numbers. Present fragments must be *verified*: damage isn't detected here. A
-        data fragment that is stored short is passed zero-extended. Raises TooFewFragments,
+        data fragment that is stored short is passed zero-extended. Raises TooFewFragmentsError,
         FragmentIndexError, BufferFormatError, BufferLengthError, BufferOverlapError, and UndecodableError
         where a recorded code that isn't MDS has no solution.
         """

@@ -8,7 +8,7 @@ ErasureError (a ValueError)
 ├── BufferLengthError     a buffer of another length than its fellows, or too short
 ├── BufferOverlapError    an output shares memory with another buffer
 ├── FragmentIndexError    no such fragment in this code
-├── TooFewFragments       fewer than k present: data is lost unless more can be found
+├── TooFewFragmentsError  fewer than k present: data is lost unless more can be found
 ├── UndecodableError      k or more present, but this (non-MDS) code can't solve for the wanted ones
 ├── RangeError            a byte range, block number or length outside what exists
 ├── DirtyTailError        bytes past the stripe's length aren't zero
@@ -28,7 +28,7 @@ __all__ = [
     "KernelWarning",
     "MatrixError",
     "RangeError",
-    "TooFewFragments",
+    "TooFewFragmentsError",
     "UndecodableError",
 ]
 
@@ -131,7 +131,7 @@ class FragmentIndexError(ErasureError):
         return f"{self.role} fragment {self.index} doesn't exist: fragments are 0 to {self.n - 1}"
 
 
-class TooFewFragments(ErasureError):  # noqa: N818  the name says it
+class TooFewFragmentsError(ErasureError):
     """Fewer than k fragments are present."""
 
     def __init__(self, present: int, k: int) -> None:

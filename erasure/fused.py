@@ -13,9 +13,9 @@ from erasure.stripes import StripeShape
 
 __all__ = ["encode_stripe"]
 
-# Bytes of each fragment that are encoded and then checksummed: few enough to be in cache still, enough that
-# the calls cost little beside the work (bench_erasure prints other sizes).
-STEP = 64 << 10
+# Bytes of each fragment that are encoded and then checksummed while in cache. Every call costs about 2 us and
+# gives up the GIL: at 4+2, 64 KiB reach 3.9 GB/s, 256 KiB 4.7, and 1 MiB 5.0 but no longer in L2.
+_STEP = 256 << 10
 
 
 def encode_stripe(
@@ -49,8 +49,8 @@ def encode_stripe(
 def _encode_block(apply: Apply, updates: list[tuple[Update, int]], start: int, stop: int) -> list[int]:
     """Encode bytes [start, stop) of every fragment; the CRC32C of each one's stored part of them."""
     crcs = [0] * len(updates)
-    for low in range(start, stop, STEP):
-        high = min(low + STEP, stop)
+    for low in range(start, stop, _STEP):
+        high = min(low + _STEP, stop)
         apply(low, high)
         for i, (update, stored) in enumerate(updates):
             if low < stored:

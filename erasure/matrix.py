@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import reedsolo
 
-from erasure.errors import CodeShapeError, MatrixError, TooFewFragments, UndecodableError
+from erasure.errors import CodeShapeError, MatrixError, TooFewFragmentsError, UndecodableError
 
 __all__ = [
     "MAX_FRAGMENTS",
@@ -118,11 +118,12 @@ def recovery(parity: Matrix, present: tuple[int, ...], wanted: tuple[int, ...]) 
 
     With L the lost data fragments, D the data present and P as many parity fragments as there are lost ones,
     P = A L + B D, so L = A^-1 (P + B D): only A, lost x lost, is inverted. `parity` is (m, k).
-    `present` is sorted. Raises TooFewFragments, and UndecodableError where a code that isn't MDS has no solution.
+    `present` is sorted. Raises TooFewFragmentsError, and UndecodableError where a code that isn't MDS has no
+    solution.
     """
     k = parity.shape[1]
     if len(present) < k:
-        raise TooFewFragments(len(present), k)
+        raise TooFewFragmentsError(len(present), k)
     data = [i for i in present if i < k]
     lost = sorted(set(range(k)).difference(data))
     spare = [i - k for i in present if i >= k]
@@ -150,21 +151,23 @@ def _row(parity: Matrix, rebuild: Matrix, data: list[int], lost: list[int], want
 def _solve(a: Matrix) -> tuple[list[int], Matrix]:
     """Gauss-Jordan: rows of the (p, q) matrix that make an invertible q x q one, and its inverse.
 
-    Fewer than q rows come back where the rank is lower. Row order in the inverse follows the columns of `a`,
+    No row comes back where the rank is below q. Row order in the inverse follows the columns of `a`,
     its columns follow the returned rows.
     """
     p, q = a.shape
     work = np.concatenate([a, np.eye(p, dtype=np.uint8)], axis=1)
     pivots: list[int] = []
+    unused = np.ones(p, bool)
     for column in range(q):
-        candidates = [r for r in np.flatnonzero(work[:, column]).tolist() if r not in pivots]
-        if not candidates:
+        candidates = np.flatnonzero((work[:, column] != 0) & unused)
+        if not candidates.size:
             return [], np.zeros((0, 0), np.uint8)
-        pivot = candidates[0]
+        pivot = int(candidates[0])
         inverse_element = _EXP[-_LOG[work[pivot, column]] % 255]
         work[pivot] = MULTIPLY[inverse_element, work[pivot]]
         factors = work[:, column].copy()
         factors[pivot] = 0
         work ^= MULTIPLY[factors[:, None], work[None, pivot]]
         pivots.append(pivot)
+        unused[pivot] = False
     return pivots, work[np.ix_(pivots, [q + r for r in pivots])]

@@ -22,18 +22,20 @@ def active_kernel() -> Kernel:
 
     Two threads that come first together may both load and prove it; either result is right.
     """
-    fallback: Kernel = TableKernel()
-    return choose(IsalKernel, library_paths(), fallback, prove_kernel)
+    fast: Callable[[str], Kernel] = IsalKernel
+    return choose(fast, library_paths(), TableKernel, prove_kernel)
 
 
 @functools.cache
 def active_checksum() -> Checksum:
     """Give the CRC32C of this process: ISA-L's, else the crc32c package's with a KernelWarning."""
-    fallback: Checksum = PackageChecksum()
-    return choose(IsalChecksum, library_paths(), fallback, prove_checksum)
+    fast: Callable[[str], Checksum] = IsalChecksum
+    return choose(fast, library_paths(), PackageChecksum, prove_checksum)
 
 
-def choose(make: Callable[[str], T], paths: Iterable[str], fallback: T, prove: Callable[[T], None]) -> T:
+def choose(
+    make: Callable[[str], T], paths: Iterable[str], fallback: Callable[[], T], prove: Callable[[T], None]
+) -> T:
     """Make the kernel from each library in turn; the first that proves itself, else the fallback.
 
     A KernelWarning names what can't be used and why. Raises KernelError if the fallback is wrong too.
@@ -48,9 +50,10 @@ def choose(make: Callable[[str], T], paths: Iterable[str], fallback: T, prove: C
         else:
             _warn(reasons, "another copy of ISA-L")
             return candidate
-    prove(fallback)
-    _warn(reasons, f"{type(fallback).__name__}, many times slower")
-    return fallback
+    last = fallback()
+    prove(last)
+    _warn(reasons, f"{type(last).__name__}, which is slower")
+    return last
 
 
 def _warn(reasons: list[str], instead: str) -> None:

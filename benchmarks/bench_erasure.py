@@ -1,0 +1,223 @@
+"""Speed of the erasure code on one core beside raw ISA-L, PyECLib, zfec, reedsolo; exits 1 if a line fails.
+
+All runs of a comparison take turns in an order drawn anew for each round, on the same data in one process. A
+turn begins with one run that isn't timed, so that none inherits another's caches, and lasts TURN seconds or one
+timed run. The figures are medians, in GB (10^9 bytes) of user data a second.
+"""
+
+import argparse
+import os
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import reedsolo
+import zfec
+from pyeclib.ec_iface import ECDriver
+
+import erasure
+from erasure.kernels.isal import IsalKernel, library_paths
+
+Run = Callable[[], object]
+
+# reedsolo encodes about 1 MB a second and decodes 50 KB.
+REEDSOLO_BYTES = 8 << 10
+TURN = 0.1
+
+
+def turn(run: Run) -> list[float]:
+    """Seconds of each timed run of one turn."""
+    run()
+    times: list[float] = []
+    while sum(times) < TURN:
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return times
+
+
+@dataclass
+class Comparison:
+    """Named runs over the same `size` bytes of user data, ours first; `rates` after `measure`."""
+
+    title: str
+    size: int
+    runs: dict[str, Run]
+    smaller: dict[str, int] = field(default_factory=dict)
+    rates: dict[str, float] = field(default_factory=dict)
+
+    def measure(self, rounds: int) -> None:
+        """Take `rounds` shuffled rounds; keep the medians."""
+        times: dict[str, list[float]] = {name: [] for name in self.runs}
+        order = random.Random(rounds)
+        for _ in range(rounds):
+            for name in order.sample(list(self.runs), len(self.runs)):
+                times[name] += turn(self.runs[name])
+        for name, taken in times.items():
+            self.rates[name] = self.smaller.get(name, self.size) / statistics.median(taken) / 1e9
+
+
+@dataclass(frozen=True)
+class Line:
+    """One promise: `value` must reach `bound`."""
+
+    text: str
+    value: float
+    bound: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether it does."""
+        return self.value >= self.bound
+
+
+class Buffers:
+    """k data and m parity fragments of `size` bytes, random and touched, and what the other libraries take."""
+
+    def __init__(self, k: int, m: int, size: int) -> None:
+        self.k, self.m, self.size = k, m, size
+        self.code = erasure.Code(k, m)
+        self.stripe = np.random.default_rng(k).integers(0, 256, k * size, np.uint8)
+        self.data = [self.stripe[i * size : (i + 1) * size] for i in range(k)]
+        self.parity = [np.ones(size, np.uint8) for _ in range(m)]
+        self.code.encode(self.data, self.parity)
+        self.whole = self.stripe.tobytes()
+        self.pieces = [d.tobytes() for d in self.data]
+        self.driver = ECDriver(k=k, m=m, ec_type="isa_l_rs_cauchy")
+
+
+def raw_isal(b: Buffers) -> Run:
+    """`ec_encode_data` itself on our buffers, all arguments prepared: the best a caller can reach."""
+    kernel = IsalKernel(next(library_paths()))
+    product = kernel.product(b.code.parity_matrix)
+    sources = np.array([d.ctypes.data for d in b.data], np.uintp)
+    outputs = np.array([p.ctypes.data for p in b.parity], np.uintp)
+    arguments = (b.size, b.k, b.m, product.tables.ctypes.data, sources.ctypes.data, outputs.ctypes.data)
+    held = (product, sources, outputs)
+    return lambda: kernel.encode(*arguments) if held else None
+
+
+def reedsolo_encode(b: Buffers) -> Run:
+    """Encode REEDSOLO_BYTES with reedsolo itself."""
+    codec = reedsolo.RSCodec(b.m, nsize=b.k + b.m)
+    part = b.whole[:REEDSOLO_BYTES]
+    return lambda: codec.encode(part)
+
+
+def encoding(k: int, m: int, size: int) -> Comparison:
+    """All fragments' parity; no checksums."""
+    b = Buffers(k, m, size)
+    zfec_encoder, numbers = zfec.Encoder(k, k + m), list(range(k, k + m))
+    runs: dict[str, Run] = {
+        "ckptstore": lambda: b.code.encode(b.data, b.parity),
+        "raw ISA-L": raw_isal(b),
+        "PyECLib": lambda: b.driver.encode(b.whole),
+        "zfec": lambda: zfec_encoder.encode(b.pieces, numbers),
+        "reedsolo": reedsolo_encode(b),
+    }
+    return Comparison(f"encode {k}+{m}", k * size, runs, {"reedsolo": REEDSOLO_BYTES})
+
+
+def fused(k: int, m: int, size: int) -> Comparison:
+    """Parity and the CRC32C of every block of all fragments."""
+    b = Buffers(k, m, size)
+    copy = np.ones_like(b.stripe)
+    fragments = [*b.data, *b.parity]
+
+    def in_two_passes() -> None:
+        b.code.encode(b.data, b.parity)
+        for fragment in fragments:
+            erasure.block_crcs(fragment)
+
+    runs: dict[str, Run] = {
+        "ckptstore": lambda: erasure.encode_stripe(b.code, b.stripe, b.stripe.size, b.parity),
+        "two passes": in_two_passes,
+        "memcpy": lambda: np.copyto(copy, b.stripe),
+    }
+    return Comparison(f"encode + CRC32C {k}+{m}", k * size, runs)
+
+
+def decoding(k: int, m: int, size: int) -> Comparison:
+    """The first m data fragments lost."""
+    b = Buffers(k, m, size)
+    fragments = [*b.data, *b.parity]
+    present = {i: fragments[i] for i in range(m, k + m)}
+    wanted = {i: np.ones(size, np.uint8) for i in range(m)}
+    theirs = b.driver.encode(b.whole)[m:]
+    zfec_decoder = zfec.Decoder(k, k + m)
+    shares = [*b.pieces[m:], *zfec.Encoder(k, k + m).encode(b.pieces, list(range(k, k + m)))]
+    codec = reedsolo.RSCodec(m, nsize=k + m)
+    words = [codec.encode(b.whole[at : at + k]) for at in range(0, REEDSOLO_BYTES, k)]
+    erased = list(range(m))
+    runs: dict[str, Run] = {
+        "ckptstore": lambda: b.code.reconstruct(present, wanted),
+        "PyECLib": lambda: b.driver.decode(theirs),
+        "zfec": lambda: zfec_decoder.decode(shares, list(range(m, k + m))),
+        "reedsolo": lambda: [codec.decode(word, erase_pos=erased) for word in words],
+    }
+    runs["ckptstore"]()
+    if runs["PyECLib"]() != b.whole or any((wanted[i] != b.data[i]).any() for i in wanted):
+        sys.exit(f"decode {k}+{m}: wrong bytes")
+    return Comparison(f"decode {k}+{m}, {m} lost", k * size, runs, {"reedsolo": REEDSOLO_BYTES})
+
+
+def promises(found: dict[str, dict[str, float]]) -> Iterator[Line]:
+    """What must hold, from the medians of one run."""
+    encode, both = found["encode 8+4"], found["encode + CRC32C 4+2"]
+    yield Line("encode 8+4 / raw ISA-L", encode["ckptstore"] / encode["raw ISA-L"], 0.9)
+    yield Line("encode 8+4 / PyECLib", encode["ckptstore"] / encode["PyECLib"], 12.0)
+    bound = min(3.0, 0.25 * both["memcpy"])
+    yield Line("encode + CRC32C 4+2, GB/s (3, or memcpy / 4 if lower)", both["ckptstore"], bound)
+    for name in ("decode 4+2, 2 lost", "decode 8+4, 4 lost"):
+        yield Line(f"{name} / PyECLib", found[name]["ckptstore"] / found[name]["PyECLib"], 5.0)
+
+
+def print_table(comparisons: list[Comparison]) -> None:
+    """One row for each comparison, one column for each library."""
+    columns = list(dict.fromkeys(name for c in comparisons for name in c.runs))
+    print("GB/s of user data".ljust(22), *(name.rjust(11) for name in columns))
+    for c in comparisons:
+        cells = (f"{c.rates[name]:.4g}" if name in c.rates else "-" for name in columns)
+        print(c.title.ljust(22), *(cell.rjust(11) for cell in cells))
+
+
+def main() -> int:
+    """Measure, print, and judge."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=9, help="measured rounds; at least 5 for a verdict")
+    parser.add_argument("--fragment-mib", type=int, default=16)
+    options = parser.parse_args()
+    core = max(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {core})
+    size = options.fragment_mib << 20
+    makers = [
+        (encoding, 4, 2),
+        (encoding, 8, 4),
+        (fused, 4, 2),
+        (fused, 8, 4),
+        (decoding, 4, 2),
+        (decoding, 8, 4),
+    ]
+    comparisons = []
+    for make, k, m in makers:
+        comparison = make(k, m, size)
+        comparison.measure(options.rounds)
+        comparison.runs = dict.fromkeys(comparison.runs, len)
+        comparisons.append(comparison)
+    print(f"kernel {erasure.kernel_name()}, core {core}, fragments of {options.fragment_mib} MiB, ", end="")
+    print(f"medians of {options.rounds} rounds")
+    print_table(comparisons)
+    lines = list(promises({c.title: c.rates for c in comparisons}))
+    for line in lines:
+        print(
+            f"{'holds' if line.holds else 'FAILS'}  {line.text}: {line.value:.2f}, at least {line.bound:.2f}"
+        )
+    return 0 if all(line.holds for line in lines) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
