@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from manifests import commit, heal, membership, paths
+from manifests import change, commit, heal, membership, paths
 from manifests.errors import NoSuchCheckpoint
 from manifests.history import Checkpoint, History, Problem, read_history
 from manifests.quorum import Scope, View, survey, with_view
@@ -21,20 +21,18 @@ def init_store(
     registers: Sequence[Register],
     *,
     t: int,
-    targets: Sequence[str] | None = None,
     store_id: str | None = None,
+    random: Callable[[], str] = paths.new_token,
 ) -> str:
-    """Make a store on targets that hold none, `t` of which may be lost; return its id.
+    """Make a store whose commit targets are `registers`, `t` of which may be lost; return its id.
 
-    `targets` names the members (default: all of `registers`, in order). Raises ValueError where `t` is not in
-    0..N-1, Conflict, Unavailable or NotConditional as `membership.init_store`.
+    Every target must be in reach and hold no store. A first attempt that failed half-way is finished, under its id.
+    Raises ValueError where `t` is not in 0..N-1, Conflict, Unavailable or NotConditional as
+    `membership.init_store`.
     """
-    names = list(targets if targets is not None else (register.name for register in registers))
+    names = [register.name for register in registers]
     members = Members(number=1, targets=names, t=_checked_tolerance(t, names))
-    chosen = store_id or paths.new_token()
-    scope = Scope(names, chosen, paths.new_token)
-    drive(membership.init_store(scope, members, chosen), _by_name(registers))
-    return chosen
+    return drive(membership.init_store(Scope(names, store_id, random), members), _by_name(registers))
 
 
 def _checked_tolerance(t: int, names: Sequence[str]) -> int:
@@ -122,6 +120,12 @@ class Group:
         self.refresh()
         return problems
 
+    def change_members(self, targets: Sequence[str], t: int) -> None:
+        """Make `targets`, all of them opened, the members; see `change.change_members`."""
+        t = _checked_tolerance(t, targets)
+        self._drive(change.change_members(self._scope, targets, t))
+        self.refresh()
+
     # -- saving --------------------------------------------------------------------------------------------
 
     def open_session(self, run: str) -> str:
@@ -170,7 +174,7 @@ class Group:
 
     def runs(self) -> list[str]:
         """Return the names of the runs, by listing all small objects: `heal` and re-admission need it, not more."""
-        return self._attempt(heal.list_runs)
+        return self._attempt(lambda view: heal.list_runs(view, view.can_read))
 
     # -- marks ---------------------------------------------------------------------------------------------
 

@@ -4,11 +4,11 @@ Every vote here was found on some target that counts, so putting it on another a
 Voids are never spread: only a collector that means to close a register on all members does that.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from manifests import paths
-from manifests.errors import ManifestError
+from manifests.errors import ManifestError, NotUnderstood, Unavailable
 from manifests.history import Problem, contested_manifests, problems_in, refuse_newer
 from manifests.quorum import View
 from manifests.registers import Batch, Request, Steps
@@ -29,34 +29,47 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Healed:
-    """What healing did: (target, inner name) of the copies it put, and what had no good copy."""
+    """What healing did.
+
+    `put`: (target, inner name) of the copies it put. `incomplete`: inner names that are still on too few
+    targets: no good copy was found, or a void is in the way. `problems`: what could not be read.
+    """
 
     put: tuple[tuple[str, str], ...]
+    incomplete: tuple[str, ...]
     problems: tuple[Problem, ...]
 
 
-def list_runs(view: View) -> Steps[list[str] | None]:
-    """Return the runs of which the members hold anything. None: too few answered."""
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """A good copy of every vote of a run, what has none, and the targets that were heard."""
+
+    heard: frozenset[str]
+    votes: tuple[Vote, ...]
+    problems: tuple[Problem, ...]
+
+
+def list_runs(view: View, enough: Callable[[Collection[str]], bool]) -> Steps[list[str] | None]:
+    """Return the runs of which the members hold anything. None: the targets that answered are not `enough`."""
     replies = yield Batch([[Request(target, "list", paths.RUNS)] for target in view.valid])
     heard = [target for target, (reply,) in zip(view.valid, replies, strict=True) if isinstance(reply, tuple)]
-    if not view.can_read(heard):
+    if not enough(heard):
         return None
     listed = {path for (reply,) in replies if isinstance(reply, tuple) for path in reply}
     return sorted({path.removeprefix(paths.RUNS).partition("/")[0] for path in listed})
 
 
-def read_everything(view: View, run: str) -> Steps[tuple[list[Vote], list[Problem]] | None]:
-    """Read a good copy of every vote of a run, a save where there is one. None: too few answered.
+def read_everything(view: View, run: str) -> Steps[Everything]:
+    """Read a good copy of every vote of a run, a save where there is one.
 
-    The caller then checks that the targets of `view` have not changed.
+    The caller checks that those heard are enough, and have not changed.
     """
     votes = yield from list_votes(view, run)
     names = votes_in(votes, *_FOLDERS)
     yield from read_copies(view, run, votes, names, contested_manifests(votes))
-    if not view.can_read(votes.heard):
-        return None
     good = [(name, good_copy(votes, name)) for name in names]
-    return [Vote(run, name, data) for name, data in good if data is not None], list(problems_in(votes))
+    found = tuple(Vote(run, name, data) for name, data in good if data is not None)
+    return Everything(votes.heard, found, tuple(problems_in(votes)))
 
 
 def good_copy(votes: Votes, name: str) -> bytes | None:
@@ -103,22 +116,36 @@ def _put_right(view: View, run: str, votes: Votes, names: Collection[str]) -> St
     """Put good copies of `names` where they are missing or damaged: all else first, then manifests.
 
     So a target never shows a manifest without the mark that deletes it, or a void without the note that says
-    it is one.
+    it is one. Whether a vote is complete is decided by who holds it and still counts after the last put.
     """
-    kept = yield from view.check(votes.heard)
-    if kept != votes.heard or not view.can_read(kept):
+    if not view.can_read((yield from view.check(votes.heard))):
         return None
     refuse_newer(votes)
+    holders = {name: _good_holders(votes, name) for name in names}
     done: list[tuple[str, str]] = []
     for last in (False, True):
         chosen = [name for name in names if name.startswith("manifests/") == last]
-        requests = [request for name in chosen for request in _puts(view, run, votes, name)]
-        replies = (yield Batch([[request] for request in requests])) if requests else ()
-        for request, (reply,) in zip(requests, replies, strict=True):
-            if reply is True or (reply is None and request.verb == "put"):
-                name = request.path.removeprefix(paths.commit_prefix(run, view.incarnation(request.target)))
-                done.append((request.target, name))
-    return Healed(tuple(done), tuple(problems_in(votes)))
+        puts = [(name, request) for name in chosen for request in _puts(view, run, votes, name)]
+        replies = (yield Batch([[request] for _, request in puts])) if puts else ()
+        for (name, request), (reply,) in zip(puts, replies, strict=True):
+            if reply is False or isinstance(reply, Unavailable):
+                return None
+            holders[name].add(request.target)
+            done.append((request.target, name))
+    if (yield from view.check(votes.heard)) != votes.heard:
+        return None
+    incomplete = [name for name in names if not view.is_complete(holders[name]) and not _only_voids(votes, name)]
+    return Healed(tuple(done), tuple(incomplete), tuple(problems_in(votes)))
+
+
+def _good_holders(votes: Votes, name: str) -> set[str]:
+    data = good_copy(votes, name)
+    return {target for target, found in votes.data.get(name, {}).items() if found == data}
+
+
+def _only_voids(votes: Votes, name: str) -> bool:
+    data = votes.data.get(name, {})
+    return bool(data) and all(_is_void(votes, name, target) for target in data)
 
 
 def _puts(view: View, run: str, votes: Votes, name: str) -> Iterator[Request]:
@@ -127,11 +154,10 @@ def _puts(view: View, run: str, votes: Votes, name: str) -> Iterator[Request]:
     if data is None:
         return
     copies = votes.copies[name]
-    void = _is_void(votes, name, next(target for target, found in votes.data[name].items() if found == data))
-    damaged = [target for target, copy in copies.items() if isinstance(copy, ManifestError)]
+    damaged = [t for t, c in copies.items() if isinstance(c, ManifestError) and not isinstance(c, NotUnderstood)]
     missing = [target for target in votes.heard if target not in votes.holders[name]]
-    if void:
-        # A damaged copy may have been the save: it is a void for certain only if enough others know of no save.
+    if _only_voids(votes, name):
+        # A damaged copy may have been the save: only if enough others know of none was it a void for certain.
         missing = []
         damaged = damaged if view.can_read(votes.heard.difference(damaged)) else []
     for target in sorted(damaged):

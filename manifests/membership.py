@@ -12,36 +12,36 @@ from manifests import paths
 from manifests.errors import Conflict, NotConditional, Unavailable
 from manifests.heal import Vote, list_runs, read_everything
 from manifests.history import Problem
-from manifests.quorum import Scope, View, read_view, with_view
+from manifests.quorum import Scope, View, no_quorum, readings_needed, survey, with_view
 from manifests.registers import Batch, Reply, Request, Steps, together
 from manifests.schema import Identity, Members, Standing
 from manifests.seal import seal
 from manifests.standing import TargetStanding, read_standings
 
 
-def init_store(scope: Scope, members: Members, store_id: str) -> Steps[None]:
-    """Make a store on targets that have none. Every member must be in reach.
+def init_store(scope: Scope, members: Members) -> Steps[str]:
+    """Make a store on targets that have none, and return its id. Every member must be in reach.
 
     Raises Conflict where a target already has a standing, Unavailable, and NotConditional where a target is
-    found not to put only if absent. Doing it again with the same arguments after a failure finishes it.
+    found not to put only if absent. Doing it again after a failure goes on under the id that was put first.
     """
     standings = yield from read_standings(members.targets)
     for target, standing in standings.items():
-        fresh = standing.state in {"absent", "joining"} and _is_of(standing.identity, store_id)
-        if not fresh:
+        if standing.state == "unreachable":
+            raise Unavailable(f"{target} is out of reach: {standing.reason}", register=target, path="")
+        if standing.state not in {"absent", "joining"}:
             message = f"{target} can't take a new store: {standing.reason or 'it holds one already'}"
             raise Conflict(message, target=target, state=standing.state)
+    begun = [standing.identity.store_id for standing in standings.values() if standing.identity]
+    store_id = begun[0] if begun else scope.store_id or scope.random()
     yield from together([put_identity(target, store_id) for target in members.targets])
     tokens = yield from together([put_token(s, members, scope.random()) for s in standings.values()])
     yield from together([put_valid(token, members) for token in tokens])
-
-
-def _is_of(identity: Identity | None, store_id: str) -> bool:
-    return identity is None or identity.store_id == store_id
+    return store_id
 
 
 def put_identity(target: str, store_id: str) -> Steps[None]:
-    """Put `ckptstore.json`, twice: a target that takes it the second time can't hold votes, and NotConditional is raised.
+    """Put `ckptstore.json`, twice: NotConditional is raised where the target takes it the second time.
 
     The second put holds the same bytes, so that even such a target keeps what it had. Raises Conflict,
     Unavailable.
@@ -92,20 +92,30 @@ def put_valid(token: TargetStanding, members: Members) -> Steps[None]:
 def readmit(scope: Scope, target: str) -> Steps[tuple[Problem, ...]]:
     """Make a member that was wiped, or whose standing is damaged, valid again; do nothing to one that is valid.
 
-    Whoever began to re-admit it before is replaced. Returns what could not be copied because no good copy was
-    found. Raises NoQuorum (fewer than R others count), Conflict (not a member, another store's, or taken
-    over), Unavailable, NotConditional.
+    Whoever began to re-admit it before is replaced. Returns what could not be copied for want of a good copy. Raises
+    NoQuorum (fewer than R others count), Conflict (not a member, another store's, or taken over), Unavailable,
+    NotConditional.
     """
-    view = yield from read_view(scope)
+    view = yield from view_to_copy(scope)
     if view.is_valid(target):
         return ()
     standing = _readmissible(view, target)
     yield from _put_identity_again(standing, view.store_id)
     token = yield from put_token(standing, view.members, scope.random())
-    members, votes, problems = yield from with_view(scope, None, _read_everything)
+    members, votes, problems = yield from with_view(scope, None, _read_everything, view_to_copy)
     yield from _copy(token, votes)
     yield from put_valid(token, members)
     return problems
+
+
+def view_to_copy(scope: Scope) -> Steps[View]:
+    """Read a view on which a new member can learn everything. Raises NoQuorum; Conflict where changes compete."""
+    view = yield from survey(scope)
+    if not view.can_copy(view.valid):
+        raise no_quorum(view, "re-admit a target", readings_needed)
+    if view.rivals:
+        raise Conflict("two changes of members compete: end one of them first", members=view.members.targets)
+    return view
 
 
 def _readmissible(view: View, target: str) -> TargetStanding:
@@ -121,7 +131,7 @@ def _readmissible(view: View, target: str) -> TargetStanding:
 
 
 def _put_identity_again(standing: TargetStanding, store_id: str) -> Steps[None]:
-    """Overwrite a damaged identity: the statements below it show that the target was this store's, under this name."""
+    """Overwrite a damaged identity: the statements with it show that the target was this store's, under this name."""
     if standing.identity is None and standing.numbers:
         data = seal(Identity(store_id=store_id, target=standing.target))
         yield Batch([[Request(standing.target, "put", paths.IDENTITY, data)]])
@@ -129,20 +139,16 @@ def _put_identity_again(standing: TargetStanding, store_id: str) -> Steps[None]:
 
 
 def _read_everything(view: View) -> Steps[tuple[Members, list[Vote], tuple[Problem, ...]] | None]:
-    """Read a good copy of every vote of every run, and the newest members.
-
-    None: targets changed meanwhile.
-    """
-    runs = yield from list_runs(view)
+    """Read a good copy of every vote of every run, and the newest members. None: targets changed meanwhile."""
+    runs = yield from list_runs(view, view.can_copy)
     if runs is None:
         return None
     found = yield from together([read_everything(view, run) for run in runs])
     kept = yield from view.check(view.valid)
-    if not view.can_read(kept) or None in found:
+    if not view.can_copy(kept) or not all(view.can_copy(part.heard) for part in found):
         return None
-    votes = [vote for part in found if part is not None for vote in part[0]]
-    problems = [problem for part in found if part is not None for problem in part[1]]
-    return view.members, votes, tuple(problems)
+    votes = [vote for part in found for vote in part.votes]
+    return view.members, votes, tuple(problem for part in found for problem in part.problems)
 
 
 def _copy(token: TargetStanding, votes: Sequence[Vote]) -> Steps[None]:

@@ -31,16 +31,26 @@ def change_needed(members: Members) -> int:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The members of a store and the standing of every target asked, as they were read."""
+    """The members of a store and the standing of every target asked, as they were read.
+
+    `rivals`: other changes of members that were proposed under the same number; one at most can win.
+    """
 
     store_id: str
     members: Members
     standings: Mapping[str, TargetStanding]
+    rivals: tuple[Members, ...] = ()
 
     @property
     def sets(self) -> tuple[Members, ...]:
         """The sets of members whose quorums count: one, or the new and the old while they change."""
-        return (self.members,) if self.members.old is None else (self.members, self.members.old)
+        stated = (self.members, *self.rivals)
+        return (*stated, *(() if self.members.old is None else (self.members.old,)))
+
+    @property
+    def settled(self) -> Members:
+        """The set that everything complete is on: before a change of members has ended, the old one."""
+        return self.members.old or self.members
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -63,6 +73,10 @@ class View:
     def can_read(self, names: Collection[str]) -> bool:
         """Tell whether hearing from `names` is enough to have seen whatever is complete."""
         return all(self._count(members, names) >= readings_needed(members) for members in self.sets)
+
+    def can_copy(self, names: Collection[str]) -> bool:
+        """Tell whether hearing from `names` is enough to teach a new member whatever is complete."""
+        return self._count(self.settled, names) >= readings_needed(self.settled)
 
     def is_complete(self, names: Collection[str]) -> bool:
         """Tell whether a vote on `names` is complete."""
@@ -122,7 +136,8 @@ def survey(scope: Scope) -> Steps[View]:
     if not known:
         raise _nobody_counts(standings)
     assert store_id is not None
-    return View(store_id, max(known, key=lambda members: members.number), standings)
+    first, *rivals = _newest(known)
+    return View(store_id, first, standings, tuple(rivals))
 
 
 def no_quorum(view: View, verb: str, needed: Callable[[Members], int]) -> NoQuorum:
@@ -143,21 +158,35 @@ def attempts() -> Iterator[float]:
         yield PAUSE * 2**attempt
 
 
-def with_view(scope: Scope, view: View | None, body: Callable[[View], Steps[T | None]]) -> Steps[T]:
-    """Run `body` on a view until it gives a result; None means that targets came, went or changed under it."""
+def with_view(
+    scope: Scope,
+    view: View | None,
+    body: Callable[[View], Steps[T | None]],
+    read: Callable[[Scope], Steps[View]] = read_view,
+) -> Steps[T]:
+    """Run `body` on a view until it gives a result; None means that targets came, went or changed under it.
+
+    `view`: the one to try first. Raises NoQuorum after the last attempt, and whatever `read` raises.
+    """
     for pause in attempts():
         if view is None:
             if pause:
                 yield Batch((), pause)
-            view = yield from read_view(scope)
+            view = yield from read(scope)
         result = yield from body(view)
         if result is not None:
             return result
         last, view = view, None
     message = f"targets came, went or changed in each of {ATTEMPTS} attempts; try again"
-    raise NoQuorum(
-        message, valid=len(last.valid), needed=0, members=len(last.targets), reasons=last.reasons()
-    )
+    raise NoQuorum(message, valid=len(last.valid), needed=0, members=len(last.targets), reasons=last.reasons())
+
+
+def _newest(known: Sequence[Members]) -> list[Members]:
+    """Return the distinct members of the highest number, those that most targets state first."""
+    number = max(members.number for members in known)
+    newest = [members for members in known if members.number == number]
+    distinct = [members for i, members in enumerate(newest) if members not in newest[:i]]
+    return sorted(distinct, key=lambda members: (-newest.count(members), members.targets, members.t))
 
 
 def _most_common_store(standings: Mapping[str, TargetStanding]) -> str | None:
