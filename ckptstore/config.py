@@ -1,7 +1,7 @@
 """Settings of a store: `store.toml`, or the same made in Python, checked before anything is opened.
 
-    config = Config.load("store.toml")
-    config = Config(name="pretrain-7b", code="4+2", targets=[TargetConfig(name="a", url="/ckpt/a"), …])
+config = Config.load("store.toml")
+config = Config(name="pretrain-7b", code="4+2", targets=[TargetConfig(name="a", url="/ckpt/a"), …])
 """
 
 import os
@@ -76,7 +76,9 @@ class Config(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
         try:
             return msgspec.convert(values, cls)
         except msgspec.ValidationError as error:
-            raise ConfigError(f"{origin}: {error}", hint="the keys are listed in docs/configuration.md") from error
+            raise ConfigError(
+                f"{origin}: {error}", hint="the keys are listed in docs/configuration.md"
+            ) from error
 
     @property
     def k(self) -> int:
@@ -111,7 +113,10 @@ def parse_size(value: str | int, key: str) -> int:
     match = SIZE.fullmatch(value.strip())
     unit = (match[2] or "B") if match else ""
     if match is None or unit not in SIZE_UNITS:
-        raise ConfigError(f"{key} = {value!r}: a number with one of {', '.join(SIZE_UNITS)} is wanted, as in '16MiB'", key=key)
+        raise ConfigError(
+            f"{key} = {value!r}: a number with one of {', '.join(SIZE_UNITS)} is wanted, as in '16MiB'",
+            key=key,
+        )
     return int(float(match[1]) * SIZE_UNITS[unit])
 
 
@@ -121,7 +126,9 @@ def _check_names(config: Config) -> None:
     names = [target.name for target in config.targets]
     for key, name in [("name", config.name), *[("targets.name", name) for name in names]]:
         if not NAME.fullmatch(name):
-            raise ConfigError(f"{key} = {name!r}: 1 to 64 of a-z 0-9 . _ - are wanted, a letter or digit first", key=key)
+            raise ConfigError(
+                f"{key} = {name!r}: 1 to 64 of a-z 0-9 . _ - are wanted, a letter or digit first", key=key
+            )
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise ConfigError(f"targets.name: {', '.join(repeated)} stands more than once", key="targets.name")
@@ -133,7 +140,10 @@ def _check_sizes(config: Config) -> None:
         allowed = f"'k+m' with k >= 1, m >= 0 and k + m <= {MOST_FRAGMENTS} is wanted, as in '4+2'"
         raise ConfigError(f"code = {config.code!r}: {allowed}", key="code")
     if config.fragment_bytes < SMALLEST_FRAGMENT:
-        raise ConfigError(f"fragment_size = {config.fragment_size!r}: at least {SMALLEST_FRAGMENT} bytes", key="fragment_size")
+        raise ConfigError(
+            f"fragment_size = {config.fragment_size!r}: at least {SMALLEST_FRAGMENT} bytes",
+            key="fragment_size",
+        )
     stripe = (config.k + config.m) * config.fragment_bytes
     if config.window_bytes < stripe:
         message = f"window = {config.window!r}: one stripe of {config.code} takes {stripe} bytes"
@@ -143,7 +153,9 @@ def _check_sizes(config: Config) -> None:
 def _check_tolerance(config: Config) -> None:
     reached = full_tolerance(config.k, config.m, config.places).targets
     if config.require_tolerance < 0:
-        raise ConfigError(f"require_tolerance = {config.require_tolerance}: 0 or more is wanted", key="require_tolerance")
+        raise ConfigError(
+            f"require_tolerance = {config.require_tolerance}: 0 or more is wanted", key="require_tolerance"
+        )
     if reached < config.require_tolerance:
         message = (
             f"code {config.code} over {len(config.targets)} targets survives the loss of {reached}, "

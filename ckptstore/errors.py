@@ -94,7 +94,9 @@ class CkptStoreError(Exception):
         return _rebuild, (type(self), self.message, self.hint, self.fields)
 
 
-def _rebuild(cls: type[CkptStoreError], message: str, hint: str | None, fields: dict[str, Any]) -> CkptStoreError:
+def _rebuild(
+    cls: type[CkptStoreError], message: str, hint: str | None, fields: dict[str, Any]
+) -> CkptStoreError:
     return cls(message, hint=hint, **fields)
 
 
@@ -187,7 +189,9 @@ class TargetError(CkptStoreError):
 
     transient: ClassVar[bool] = False
 
-    def __init__(self, message: str, *, target: str = "", path: str = "", hint: str | None = None, **fields: Any) -> None:
+    def __init__(
+        self, message: str, *, target: str = "", path: str = "", hint: str | None = None, **fields: Any
+    ) -> None:
         super().__init__(message, hint=hint, target=target, path=path, **fields)
 
 

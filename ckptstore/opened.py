@@ -41,7 +41,7 @@ THREADS = 16  # requests in flight per process: two dozen 16 MiB fragments fill 
 
 T = TypeVar("T")
 
-__all__ = ["Opened", "protocol_errors", "shared"]
+__all__ = ["Opened", "protocol_errors", "release", "shared"]
 
 
 class Opened:
@@ -49,7 +49,6 @@ class Opened:
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.executor = ThreadPoolExecutor(THREADS, thread_name_prefix="ckptstore")
         self.targets: Mapping[str, Target] = {
             spec.name: open_target(
                 spec.name, spec.url, domain=spec.domain, options=spec.options, folder=config.folder
@@ -68,11 +67,19 @@ class Opened:
 
         return BufferPool(self.config.window_bytes)
 
+    @cached_property
+    def executor(self) -> ThreadPoolExecutor:
+        """The threads that wait for targets."""
+        self.check_process()
+        return ThreadPoolExecutor(THREADS, thread_name_prefix="ckptstore")
+
     def check_process(self) -> None:
         """Raise `ForkedClient` in a child that a fork gave this object to."""
         if os.getpid() != self._pid:
             message = f"store {self.config.name} was opened in process {self._pid} and used in {os.getpid()}"
-            raise ForkedClient(message, hint="open the store in the child, or start it by spawn or forkserver")
+            raise ForkedClient(
+                message, hint="open the store in the child, or start it by spawn or forkserver"
+            )
 
     @cached_property
     def group(self) -> manifests.Group:
@@ -89,7 +96,11 @@ class Opened:
 
     def reachable_tolerance(self, places: list[Place]) -> Survives:
         """What a shard placed on `places` survives."""
-        homes = [places[i].target for i in place_stripe("", 0, self.config.k + self.config.m, places)] if places else []
+        homes = (
+            [places[i].target for i in place_stripe("", 0, self.config.k + self.config.m, places)]
+            if places
+            else []
+        )
         return survives(homes, self.config.k, self.domains)
 
     def require(self, places: list[Place], failed: Mapping[str, TargetError]) -> None:
@@ -103,7 +114,9 @@ class Opened:
             )
             raise ToleranceError(message, hint="run: ckpt doctor", reached=reached, required=required)
 
-    def on_targets(self, ask: Callable[[Target], T], names: Iterable[str] | None = None) -> dict[str, T | TargetError]:
+    def on_targets(
+        self, ask: Callable[[Target], T], names: Iterable[str] | None = None
+    ) -> dict[str, T | TargetError]:
         """What `ask` gives for each target, or why it fails there; all are asked at once."""
         chosen = list(self.targets if names is None else names)
         replies = self.executor.map(lambda name: _reply(ask, self.targets[name]), chosen)
@@ -119,7 +132,8 @@ class Opened:
     def close(self) -> None:
         """Release threads and clients."""
         if os.getpid() == self._pid:
-            self.executor.shutdown()
+            if "executor" in self.__dict__:
+                self.executor.shutdown()
             for target in self.targets.values():
                 target.close()
 
@@ -130,7 +144,9 @@ def _why_not(target: Target) -> TargetError | None:
     try:
         found = manifests.unseal(Identity, bytes(target.get(paths.IDENTITY)))
     except FormatError as error:
-        return TargetUnusable(f"{name}: {paths.IDENTITY} is damaged: {error}", target=name, hint="run: ckpt repair")
+        return TargetUnusable(
+            f"{name}: {paths.IDENTITY} is damaged: {error}", target=name, hint="run: ckpt repair"
+        )
     if found.target != name:
         message = f"target {name} is where the store keeps target {found.target}"
         return TargetUnusable(message, target=name, hint="mend the target's url in store.toml")
@@ -175,7 +191,10 @@ _PROTOCOL_ERRORS: dict[type[manifests.ManifestError], tuple[type[CkptStoreError]
     manifests.NoQuorum: (OutOfReach, "run: ckpt doctor"),
     manifests.Unavailable: (OutOfReach, "run: ckpt doctor"),
     manifests.NotAStore: (NotFoundError, "make it a store with: ckpt init"),
-    manifests.NotConditional: (TargetUnusable, "give that target commit = false: it takes fragments, never manifests"),
+    manifests.NotConditional: (
+        TargetUnusable,
+        "give that target commit = false: it takes fragments, never manifests",
+    ),
     manifests.NoSuchCheckpoint: (NotFoundError, "run: ckpt ls"),
     manifests.NotUnderstood: (UsageError, "upgrade ckptstore: this run holds what a newer release wrote"),
 }
@@ -186,10 +205,24 @@ _SHARED_LOCK = threading.Lock()
 
 
 def shared(config: Config) -> Opened:
-    """This process's open store for these settings: opened once, closed at exit."""
-    key = (os.getpid(), msgspec.json.encode(config))
+    """This process's open store for these settings: opened once, closed by `release` or at exit."""
     with _SHARED_LOCK:
-        if key not in _SHARED:
-            _SHARED[key] = Opened(config)
-            atexit.register(_SHARED[key].close)
-        return _SHARED[key]
+        return _SHARED.setdefault(_key(config), Opened(config))
+
+
+def release(config: Config) -> None:
+    """Close this process's open store for these settings, if there is one."""
+    with _SHARED_LOCK:
+        opened = _SHARED.pop(_key(config), None)
+    if opened is not None:
+        opened.close()
+
+
+def _key(config: Config) -> tuple[int, bytes]:
+    return os.getpid(), msgspec.json.encode(config)
+
+
+@atexit.register
+def _close_all() -> None:
+    for opened in _SHARED.values():
+        opened.close()

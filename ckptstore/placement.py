@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-__all__ = ["Place", "Survives", "choose_copies", "full_tolerance", "place_stripe", "survives"]
+__all__ = ["Place", "Survives", "choose_copies", "full_tolerance", "place_stripe", "rehome", "survives"]
 
 
 class Place(NamedTuple):
@@ -36,11 +36,35 @@ def place_stripe(shard_id: str, stripe: int, n: int, places: Sequence[Place]) ->
     in_domain: Counter[str] = Counter()
     at: list[int] = []
     for _ in range(n):
-        best = min(turn, key=lambda i: (on_target[i], in_domain[places[i].domain]))  # min is stable: ties by turn
+        best = min(
+            turn, key=lambda i: (on_target[i], in_domain[places[i].domain])
+        )  # min is stable: ties by turn
         on_target[best] += 1
         in_domain[places[best].domain] += 1
         at.append(best)
     return at
+
+
+def rehome(homes: Sequence[str | None], places: Sequence[Place]) -> list[str]:
+    """Homes for all fragments on `places`, as even as can be, moving as few as that takes.
+
+    A fragment stays where it is unless its home is none of `places` or holds more than its share.
+    """
+    domains = {place.target: place.domain for place in places}
+    share = -(-len(homes) // len(places))
+    on_target: Counter[str] = Counter()
+    kept: list[str | None] = []
+    for home in homes:
+        stays = home is not None and home in domains and on_target[home] < share
+        kept.append(home if stays else None)
+        on_target.update([home] if stays and home is not None else [])
+    in_domain = Counter(domains[home] for home in kept if home is not None)
+    for i in [i for i, home in enumerate(kept) if home is None]:
+        best = min(places, key=lambda place: (on_target[place.target], in_domain[place.domain]))
+        on_target[best.target] += 1
+        in_domain[best.domain] += 1
+        kept[i] = best.target
+    return [home for home in kept if home is not None]
 
 
 def choose_copies(name: str, count: int, places: Sequence[Place]) -> list[str]:

@@ -42,6 +42,11 @@ class Source:
         table = self.index.tensors
         return {(fqn, chunk.offsets): chunk.shard for fqn in table for chunk in table[fqn].chunks}
 
+    @cached_property
+    def aliases(self) -> dict[str, str]:
+        """Keys of tied tensors, each with the key that its tensor is stored under."""
+        return (self.index.structure or {}).get("aliases", {})
+
     def shard(self, number: int) -> Shard:
         """The shard at a position in the index, its record fetched once."""
         if number not in self._shards:
@@ -53,15 +58,16 @@ class Source:
         wanted = sorted(set(numbers) - set(self._shards))
         for number, record in zip(wanted, self.opened.executor.map(self._record, wanted), strict=True):
             self._shards[number] = Shard(self.selected.manifest.run, record)
-            self._entries[number] = {
-                (fqn, tuple(entry.range or ())): entry for entry in record.tensors for fqn in (entry.fqn, *entry.aliases)
-            }
+            self._entries[number] = {(entry.fqn, tuple(entry.range or ())): entry for entry in record.tensors}
 
     def locate(self, addresses: Sequence[Address]) -> list[tuple[Shard, TensorEntry]]:
         """The shard and the tensor entry of each chunk or object."""
         numbers = [self._shard_of[address] for address in addresses]
         self.fetch_records(numbers)
-        return [(self._shards[number], self._entry(number, address)) for number, address in zip(numbers, addresses, strict=True)]
+        return [
+            (self._shards[number], self._entry(number, address))
+            for number, address in zip(numbers, addresses, strict=True)
+        ]
 
     def read(self, requests: Sequence[Request]) -> None:
         """See `load.reader.read`."""
@@ -72,9 +78,10 @@ class Source:
         return fetch_document(ShardRecord, reference, self.opened.targets, self.observer)
 
     def _entry(self, number: int, address: Address) -> TensorEntry:
-        entry = self._entries[number].get(address)
+        fqn, offsets = address
+        entry = self._entries[number].get((self.aliases.get(fqn, fqn), offsets))
         if entry is None:
             shard_id = self.index.shards[number].shard_id
-            message = f"shard {shard_id} doesn't hold {address[0]!r} at {list(address[1])}, where the index says it is"
-            raise CorruptError(message, hint="run: ckpt verify", key=address[0])
+            message = f"shard {shard_id} doesn't hold {fqn!r} at {list(offsets)}, where the index says it is"
+            raise CorruptError(message, hint="run: ckpt verify", key=fqn)
         return entry

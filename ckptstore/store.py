@@ -1,9 +1,9 @@
 """The Python API: a store, its runs, their checkpoints.
 
-    store = ckptstore.open("store.toml")
-    run = store.run("pretrain-7b")
-    run.save(state_dict, step=100)
-    run.load(state_dict)
+store = ckptstore.open("store.toml")
+run = store.run("pretrain-7b")
+run.save(state_dict, step=100)
+run.load(state_dict)
 """
 
 import os
@@ -16,7 +16,7 @@ import manifests
 from ckptstore.config import Config
 from ckptstore.errors import ConfigError, TargetError
 from ckptstore.events import Observer, ignore
-from ckptstore.opened import Opened, protocol_errors, shared
+from ckptstore.opened import Opened, protocol_errors, release, shared
 from ckptstore.placement import Survives
 from ckptstore.selection import Selector, select_all, select_from
 from manifests import Manifest
@@ -94,11 +94,13 @@ class Store:
         errors = [names for names in found.values() if isinstance(names, TargetError)]
         if len(errors) == len(found):
             raise errors[0]
-        return sorted({name for names in found.values() if not isinstance(names, TargetError) for name in names})
+        return sorted(
+            {name for names in found.values() if not isinstance(names, TargetError) for name in names}
+        )
 
     def close(self) -> None:
         """Release threads and clients; using the store again opens it again."""
-        shared(self.config).close()
+        release(self.config)
 
 
 class Run:
@@ -130,7 +132,14 @@ class Run:
         from ckptstore.dcp.state import save_state
 
         manifest = save_state(
-            self.config, self.name, state_dict, step=step, name=name, user=user, group=process_group, observer=observer
+            self.config,
+            self.name,
+            state_dict,
+            step=step,
+            name=name,
+            user=user,
+            group=process_group,
+            observer=observer,
         )
         return Checkpoint.of(manifest)
 
@@ -150,7 +159,14 @@ class Run:
         from ckptstore.dcp.background import save_in_background
 
         return save_in_background(
-            self.config, self.name, state_dict, step=step, name=name, user=user, observer=observer, wrap=Checkpoint.of
+            self.config,
+            self.name,
+            state_dict,
+            step=step,
+            name=name,
+            user=user,
+            observer=observer,
+            wrap=Checkpoint.of,
         )
 
     def load(
@@ -196,16 +212,27 @@ class Run:
         return Checkpoint.of(found.manifest, found.tags)
 
     def verify(
-        self, step: int | str | None = None, *, read_data: bool = False, subset: float = 1.0, observer: Observer = ignore
+        self,
+        step: int | str | None = None,
+        *,
+        read_data: bool = False,
+        subset: float = 1.0,
+        observer: Observer = ignore,
     ) -> "VerifyReport":
         """Check one checkpoint, or all: that what should be there is; with `read_data` every byte's digest. Writes nothing."""
         from ckptstore.operations.verify import verify
 
         selector = None if step is None else _selector(step, None)
-        return verify(self._opened, [self.name], selector, read_data=read_data, subset=subset, observer=observer)
+        return verify(
+            self._opened, [self.name], selector, read_data=read_data, subset=subset, observer=observer
+        )
 
     def repair(
-        self, step: int | str | None = None, *, replace: Mapping[str, str] | None = None, observer: Observer = ignore
+        self,
+        step: int | str | None = None,
+        *,
+        replace: Mapping[str, str] | None = None,
+        observer: Observer = ignore,
     ) -> "RepairReport":
         """Put back what is missing or damaged, of one checkpoint or all. `replace`: {target gone: target instead}."""
         from ckptstore.operations.repair import repair

@@ -1,7 +1,7 @@
 """Rank 0's part of a save: say that it begins, check that nothing planned is missing, write the index, commit."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +20,7 @@ from ckptstore.errors import IncompleteSave, ReplicaMismatch
 from ckptstore.opened import Opened, protocol_errors
 from ckptstore.placement import Place, Survives, survives
 from ckptstore.save.copies import copies_wanted, put_copies
+from ckptstore.tolerance import weakest
 from manifests import Copy, Index, Manifest, Missing, Reference, TableBuilder, TensorTable, Tolerance, paths
 
 __all__ = ["Coordinator"]
@@ -46,10 +47,13 @@ class Coordinator:
             self.session, self.ordinal = self.opened.next_save(self.run)
             self.opened.group.begin(self.run, self.session, self.ordinal)
 
-    def finish(self, metadata: Metadata, results: Sequence[Sequence[WriteResult]], structure: Any) -> Manifest:
+    def finish(
+        self, metadata: Metadata, results: Sequence[Sequence[WriteResult]], structure: Any
+    ) -> Manifest:
         """Commit what the ranks wrote. Raises `IncompleteSave`, `ReplicaMismatch`, and what a commit raises."""
         reports = [report_of(each) for each in results]
-        written = self._written(metadata, results, reports)
+        aliases = (structure or {}).get("aliases", {})
+        written = self._written(metadata, results, reports, aliases)
         present = [report for report in reports if report is not None]
         _check_replicas(present)
         index = Index(
@@ -66,7 +70,11 @@ class Coordinator:
         return manifest
 
     def _written(
-        self, metadata: Metadata, results: Sequence[Sequence[WriteResult]], reports: Sequence[RankReport | None]
+        self,
+        metadata: Metadata,
+        results: Sequence[Sequence[WriteResult]],
+        reports: Sequence[RankReport | None],
+        aliases: Mapping[str, str],
     ) -> dict[Address, int]:
         """The shard (its position in the index) of everything written; `IncompleteSave` where something planned isn't."""
         written: dict[Address, int] = {}
@@ -74,6 +82,9 @@ class Coordinator:
         for each, report in zip(results, reports, strict=True):
             written.update({address(r.index): first + r.storage_data for r in each if r.index != REPORT})
             first += len(report.shards) if report else 0
+        for alias, offsets in [place for place in _addresses(metadata) if place[0] in aliases]:
+            if (aliases[alias], offsets) in written:
+                written[alias, offsets] = written[aliases[alias], offsets]
         lacking = [place for place in _addresses(metadata) if place not in written]
         silent = [rank for rank, report in enumerate(reports) if report is None]
         if lacking or silent:
@@ -85,7 +96,7 @@ class Coordinator:
 
     def _manifest(self, index: Index, reports: Sequence[RankReport]) -> Manifest:
         reference, copies = self._put_index(index, reports)
-        each = [copies, *(Survives(*pair) for report in reports for pair in report.survives)]
+        reached = weakest([copies, *(Survives(*pair) for report in reports for pair in report.survives)])
         planned = self.opened.reachable_tolerance(self.opened.config.places)
         missing: Counter[str] = Counter()
         for report in reports:
@@ -102,7 +113,7 @@ class Coordinator:
             bytes=sum(shard.length for shard in index.shards),
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             user=self.user,
-            tolerance=Tolerance(targets=min(s.targets for s in each), domains=min(s.domains for s in each)),
+            tolerance=Tolerance(targets=reached.targets, domains=reached.domains),
             planned=Tolerance(targets=planned.targets, domains=planned.domains),
             missing=[Missing(target=target, fragments=count) for target, count in sorted(missing.items())],
             copies=[Copy(tier="main", index=reference)],
@@ -132,7 +143,9 @@ def _check_replicas(reports: Sequence[RankReport]) -> None:
             rank, seen = first.setdefault(fqn, (report.rank, digest))
             if seen != digest:
                 message = f"ranks {rank} and {report.rank} hold different values under {fqn!r}, which is stored once"
-                hint = f"give each rank a key of its own, as in f'{fqn}.rank{{rank}}', or make the values equal"
+                hint = (
+                    f"give each rank a key of its own, as in f'{fqn}.rank{{rank}}', or make the values equal"
+                )
                 raise ReplicaMismatch(message, hint=hint, key=fqn, ranks=[rank, report.rank])
 
 
@@ -142,6 +155,8 @@ def _table(metadata: Metadata, written: dict[Address, int]) -> TensorTable:
         if isinstance(entry, BytesStorageMetadata):
             table.add(fqn, OBJECT, [], [((), (), written[fqn, ()])])
         else:
-            chunks = [(chunk.offsets, chunk.sizes, written[fqn, tuple(chunk.offsets)]) for chunk in entry.chunks]
+            chunks = [
+                (chunk.offsets, chunk.sizes, written[fqn, tuple(chunk.offsets)]) for chunk in entry.chunks
+            ]
             table.add(fqn, dtype_name(entry.properties.dtype), entry.size, chunks)
     return table.build()

@@ -76,7 +76,9 @@ class StoreReader(StorageReader):
         found = {plan.storage_data for plan in plans}
         if len(found) > 1:
             message = f"ranks found different checkpoints of run {self.run}: {sorted(map(str, found))}"
-            raise ConflictError(message, hint="pass checkpoint_id, or load with run.load, where rank 0 decides")
+            raise ConflictError(
+                message, hint="pass checkpoint_id, or load with run.load, where rank 0 decides"
+            )
         return plans
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:

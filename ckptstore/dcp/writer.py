@@ -23,7 +23,7 @@ from ckptstore.dcp.ranks import RankSave
 from ckptstore.errors import UsageError
 from ckptstore.events import Observer, ignore
 from ckptstore.opened import Opened, shared
-from manifests import FORMAT, Manifest
+from manifests import FORMAT, Manifest, encode
 
 __all__ = ["StoreWriter"]
 
@@ -65,13 +65,20 @@ class StoreWriter(StorageWriter):
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         """Check, on every rank and before anything is written, that this save can be as safe as asked."""
         if not kwargs.get("use_collectives", True):
-            message = "use_collectives=False: each rank would finish alone, and nobody could commit the checkpoint"
+            message = (
+                "use_collectives=False: each rank would finish alone, and nobody could commit the checkpoint"
+            )
             raise UsageError(message, hint="call dcp.save with use_collectives=True")
         opened = self._opened()
         places, failed = opened.writable()
         opened.require(places, failed)
         self._rank = RankSave(
-            opened, self.run, kwargs.get("rank", 0), places, allow_pickle=self.allow_pickle, observer=self.observer
+            opened,
+            self.run,
+            kwargs.get("rank", 0),
+            places,
+            allow_pickle=self.allow_pickle,
+            observer=self.observer,
         )
         self._structure: Any = None
         self._coordinator: Coordinator | None = None
@@ -101,9 +108,10 @@ class StoreWriter(StorageWriter):
         return done
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
-        """On rank 0: commit. The metadata that DCP goes on to broadcast carries no storage data: it isn't needed."""
+        """On rank 0: commit. Of the storage, the metadata that DCP goes on to broadcast carries the manifest alone."""
         assert self._coordinator is not None, "finish is called on the coordinator"
         self.manifest = self._coordinator.finish(metadata, results, self._structure)
+        metadata.storage_data = encode(self.manifest)
         metadata.version = ".".join(map(str, FORMAT))
         metadata.storage_meta = self.storage_meta()
         self.checkpoint_id = None  # a save without a name of its own must not take this one's

@@ -14,7 +14,9 @@ from ckptstore.load.stripe import StripeRead
 __all__ = ["read", "verified"]
 
 
-def read(requests: Sequence[Request], fetcher: Fetcher, buffers: BufferPool, observer: Observer = ignore) -> None:
+def read(
+    requests: Sequence[Request], fetcher: Fetcher, buffers: BufferPool, observer: Observer = ignore
+) -> None:
     """Fill every request's `into`. Raises `DataLost`, `OutOfReach` or `CorruptError`; no unverified byte is copied."""
     wants = plan_wants(requests)
     total = sum(want.shape.length for want in wants)
@@ -40,7 +42,9 @@ def verified(wants: Sequence[Want], fetcher: Fetcher, buffers: BufferPool) -> It
             buffers.give(stripe.buffer)
 
 
-def _read_ahead(ahead: deque[StripeRead], waiting: deque[Want], fetcher: Fetcher, buffers: BufferPool) -> None:
+def _read_ahead(
+    ahead: deque[StripeRead], waiting: deque[Want], fetcher: Fetcher, buffers: BufferPool
+) -> None:
     while waiting:
         size = waiting[0].shape.n * waiting[0].shape.span
         buffer = buffers.take_now(size) if ahead else buffers.take(size)
@@ -69,7 +73,9 @@ def _copy(request: Request, stripe: StripeRead) -> None:
         target[:] = _strided(data, int(starts[low]), high - low, int(starts[low + 1] - starts[low]), nbytes)
 
 
-def _whole_runs(starts: "np.ndarray[tuple[int], np.dtype[np.int64]]", nbytes: int, data: Bytes) -> tuple[int, int] | None:
+def _whole_runs(
+    starts: "np.ndarray[tuple[int], np.dtype[np.int64]]", nbytes: int, data: Bytes
+) -> tuple[int, int] | None:
     """The runs that lie whole in the stripe, where they are evenly spaced: many short ones are copied in one call."""
     low = int(np.searchsorted(starts, 0, "left"))
     high = int(np.searchsorted(starts, data.size - nbytes, "right"))

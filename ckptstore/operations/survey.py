@@ -12,7 +12,8 @@ from ckptstore.errors import ObjectNotFound, ShortObject, TargetError
 from ckptstore.load.fetch import Fetcher, Fragment
 from ckptstore.load.plan import Shard, Want
 from ckptstore.opened import Opened
-from ckptstore.placement import Survives, survives
+from ckptstore.placement import Survives
+from ckptstore.tolerance import stripe_survives
 from manifests import CodeSpec, FormatError, Reference, ShardReference, paths, unpack
 
 __all__ = ["Counts", "Finding", "ShardSurvey", "StripeSurvey", "survey_document", "survey_shard"]
@@ -68,13 +69,14 @@ class StripeSurvey:
 
     def survives(self, domains: Mapping[str, str]) -> Survives:
         """What may still be lost: a fragment with a bad block counts as gone."""
-        shape = self.want.shape
-        whole = [f for f in range(shape.n) if shape.stored(f) and f not in self.bad and f not in self.silent]
-        empty = sum(not shape.stored(f) for f in range(shape.n))
-        reached = survives([self.home(f) for f in whole], shape.k - empty, domains)
+        gone = {*self.bad, *self.silent}
+        homes = [None if f in gone else self.home(f) for f in range(self.want.shape.n)]
+        reached = stripe_survives(self.want.shape, homes, domains)
         if reached.targets >= 0 or self.lost or self.undecided:
             return reached
-        return Survives(0, 0)  # bad blocks of several fragments lie in different rows: loadable, with nothing to spare
+        return Survives(
+            0, 0
+        )  # bad blocks of several fragments lie in different rows: loadable, with nothing to spare
 
     def _fewest(self, bad: Mapping[int, frozenset[int]]) -> int:
         rows = range(-(-self.want.shape.span // self.want.shape.block))
@@ -98,7 +100,9 @@ def survey_document(
     """Check every copy of an index or record. Returns the targets whose copy is missing or damaged, and why."""
     counts.expected += len(reference.targets)
     known = [name for name in reference.targets if name in opened.targets]
-    replies = opened.on_targets(lambda target: _check_copy(target.get(reference.path), kind, reference), known)
+    replies = opened.on_targets(
+        lambda target: _check_copy(target.get(reference.path), kind, reference), known
+    )
     bad: dict[str, str] = {}
     for name in reference.targets:
         reply = replies.get(name, f"{name} is not among the store's targets")
@@ -116,8 +120,12 @@ def survey_shard(
 ) -> ShardSurvey:
     """Ask for every fragment of a shard; read those of the stripes `chosen` as well."""
     record = shard.record
-    survey = ShardSurvey(shard, reference, [_open(shard, number) for number in range(len(record.stripes))], {}, [])
-    survey.bad_records = survey_document(opened, "record", reference.record, type(record), counts, survey.findings)
+    survey = ShardSurvey(
+        shard, reference, [_open(shard, number) for number in range(len(record.stripes))], {}, []
+    )
+    survey.bad_records = survey_document(
+        opened, "record", reference.record, type(record), counts, survey.findings
+    )
     _compare_listing(opened, survey, counts)
     _read(opened, survey, set(chosen))
     return survey
@@ -143,7 +151,9 @@ def _finding(what: str, target: str, path: str, reply: object) -> Finding:
 def _open(shard: Shard, number: int) -> StripeSurvey:
     stripe = shard.record.stripes[number]
     code = shard.record.codes[stripe.code]
-    return StripeSurvey(Want(shard, number, erasure.StripeShape(code.k, code.m, stripe.length, shard.record.digest.block)))
+    return StripeSurvey(
+        Want(shard, number, erasure.StripeShape(code.k, code.m, stripe.length, shard.record.digest.block))
+    )
 
 
 def _compare_listing(opened: Opened, survey: ShardSurvey, counts: Counts) -> None:
@@ -151,7 +161,9 @@ def _compare_listing(opened: Opened, survey: ShardSurvey, counts: Counts) -> Non
     shard = survey.shard
     prefix = paths.shard_data_prefix(shard.run, shard.record.shard_id)
     known = [name for name in shard.record.targets if name in opened.targets]
-    listings = opened.on_targets(lambda target: {entry.path: entry.size for entry in target.list(prefix)}, known)
+    listings = opened.on_targets(
+        lambda target: {entry.path: entry.size for entry in target.list(prefix)}, known
+    )
     for stripe in survey.stripes:
         for fragment in range(stripe.want.shape.n):
             if stripe.want.shape.stored(fragment):
@@ -162,7 +174,11 @@ def _compare_listing(opened: Opened, survey: ShardSurvey, counts: Counts) -> Non
 
 
 def _compare(
-    stripe: StripeSurvey, fragment: int, listing: Mapping[str, int] | TargetError, findings: list[Finding], counts: Counts
+    stripe: StripeSurvey,
+    fragment: int,
+    listing: Mapping[str, int] | TargetError,
+    findings: list[Finding],
+    counts: Counts,
 ) -> None:
     home = stripe.home(fragment) or ""
     path = Fragment(stripe.want, fragment, home).path

@@ -18,6 +18,7 @@ from ckptstore.opened import Opened, protocol_errors
 from ckptstore.operations.survey import Counts, Finding, ShardSurvey, survey_document, survey_shard
 from ckptstore.placement import Survives, full_tolerance, survives
 from ckptstore.selection import Selector, key_of, select_all
+from ckptstore.tolerance import weakest
 from manifests import Checkpoint, History, Index, ShardRecord, ShardReference, paths
 
 __all__ = ["CheckpointHealth", "VerifyReport", "check", "verify"]
@@ -93,12 +94,22 @@ def check(opened: Opened, history: History, checkpoint: Checkpoint, fraction: fl
     reference = manifest.copies[0].index
     try:
         index = fetch_document(Index, reference, opened.targets)
-        health.bad_indexes = survey_document(opened, "index", reference, Index, health.counts, health.findings)
+        health.bad_indexes = survey_document(
+            opened, "index", reference, Index, health.counts, health.findings
+        )
         health.shards = [_shard(opened, health, shard, fraction) for shard in index.shards]
     except (CorruptError, OutOfReach) as error:
         health.state = "unknown" if isinstance(error, OutOfReach) else "lost"
         health.tolerance = Survives(-1, -1)
-        health.findings.append(Finding("unreachable" if health.state == "unknown" else "missing", "index", "", reference.path, error.message))
+        health.findings.append(
+            Finding(
+                "unreachable" if health.state == "unknown" else "missing",
+                "index",
+                "",
+                reference.path,
+                error.message,
+            )
+        )
         return health
     _judge(opened, health, checkpoint, index)
     return health
@@ -114,14 +125,20 @@ def _check_votes(opened: Opened, history: History, checkpoint: Checkpoint, healt
         elif standing.state != "valid":
             health.findings.append(Finding("missing", "manifest", name, paths.IDENTITY, standing.reason))
         elif name in history.heard and name not in checkpoint.seen_on:
-            health.findings.append(Finding("missing", "manifest", name, health.key, "the target counts, and lacks it"))
+            health.findings.append(
+                Finding("missing", "manifest", name, health.key, "the target counts, and lacks it")
+            )
     for problem in history.problems:
         kind = "mark" if problem.name.startswith("marks/") else "manifest"
         if health.key in problem.name:
-            health.findings += [Finding("corrupt", kind, name, problem.name, problem.message) for name in problem.targets]
+            health.findings += [
+                Finding("corrupt", kind, name, problem.name, problem.message) for name in problem.targets
+            ]
 
 
-def _shard(opened: Opened, health: CheckpointHealth, reference: ShardReference, fraction: float) -> ShardSurvey:
+def _shard(
+    opened: Opened, health: CheckpointHealth, reference: ShardReference, fraction: float
+) -> ShardSurvey:
     record = fetch_document(ShardRecord, reference.record, opened.targets)
     shard = Shard(health.run, record)
     chosen = _chosen_stripes(reference.shard_id, len(record.stripes), fraction)
@@ -146,7 +163,7 @@ def _judge(opened: Opened, health: CheckpointHealth, checkpoint: Checkpoint, ind
     each.append(_copies(opened, checkpoint.manifest.copies[0].index.targets, health.bad_indexes, silent))
     each += [_copies(opened, s.reference.record.targets, s.bad_records, silent) for s in health.shards]
     each.append(_copies(opened, checkpoint.seen_on, {}, silent))
-    health.tolerance = Survives(min(s.targets for s in each), min(s.domains for s in each))
+    health.tolerance = weakest(each)
     if any(stripe.lost for stripe in stripes):
         health.state = "lost"
     elif any(stripe.undecided for stripe in stripes):
@@ -165,7 +182,10 @@ def _doubled(opened: Opened, health: CheckpointHealth) -> bool:
     places = opened.config.places
     for shard in health.shards:
         for stripe in shard.stripes:
-            reached, full = stripe.survives(opened.domains), full_tolerance(stripe.code.k, stripe.code.m, places)
+            reached, full = (
+                stripe.survives(opened.domains),
+                full_tolerance(stripe.code.k, stripe.code.m, places),
+            )
             if reached.targets < full.targets:
                 detail = f"fragments share targets: survives the loss of {reached.targets}, could survive {full.targets}"
                 path = paths.shard_data_prefix(health.run, shard.shard.record.shard_id)

@@ -16,7 +16,12 @@ def copies_wanted(tolerance: int, places: Sequence[Place]) -> int:
 
 
 def put_copies(
-    path: str, data: bytes, count: int, places: Sequence[Place], targets: Mapping[str, Target], executor: Executor
+    path: str,
+    data: bytes,
+    count: int,
+    places: Sequence[Place],
+    targets: Mapping[str, Target],
+    executor: Executor,
 ) -> tuple[list[str], dict[str, TargetError]]:
     """Put `data` on `count` of the targets, going on to others where one fails.
 

@@ -20,6 +20,7 @@ from ckptstore.save.fill import Filler, Sources
 from ckptstore.save.stream import Stream
 from ckptstore.save.upload import Uploader
 from ckptstore.targets.base import Target
+from ckptstore.tolerance import record_survives, weakest
 from manifests import CodeSpec, Reference, ShardRecord, ShardReference, Stripe, pack, paths
 
 __all__ = ["SavedShard", "ShardSaver"]
@@ -66,6 +67,7 @@ class _Shard:
         self.shard_id = secrets.token_hex(16)
         self.uploads = Uploader(saver.targets, saver.places, saver.executor, saver.observer)
         self.stripes: list[Stripe] = []
+        self._domains = {place.target: place.domain for place in saver.places}
 
     def write_stripes(self, filler: Filler) -> None:
         stripe_bytes = self.saver.code.k * self.saver.fragment_bytes
@@ -86,14 +88,19 @@ class _Shard:
         data[shape.length :] = 0
         rows = [parity[i * shape.span : (i + 1) * shape.span] for i in range(shape.m)]
         crc = erasure.encode_stripe(self.saver.code, data, shape.length, rows)
-        return Stripe(offset=offset, length=shape.length, stored_length=shape.length, at=[None] * shape.n, crc=crc)
+        return Stripe(
+            offset=offset, length=shape.length, stored_length=shape.length, at=[None] * shape.n, crc=crc
+        )
 
     def _send(self, stripe: Stripe, shape: erasure.StripeShape, buffer: Bytes) -> None:
         number = len(self.stripes)
         self.stripes.append(stripe)
         view = memoryview(buffer)
         parts = [
-            (paths.fragment(self.saver.run, self.shard_id, number, i), view[i * shape.span :][: shape.stored(i)])
+            (
+                paths.fragment(self.saver.run, self.shard_id, number, i),
+                view[i * shape.span :][: shape.stored(i)],
+            )
             for i in range(shape.n)
         ]
 
@@ -101,25 +108,31 @@ class _Shard:
             self.saver.buffers.give(buffer)
             self.saver.observer(Progress("save", shape.length, self.stream.length))
 
-        self.uploads.send(parts, place_stripe(self.shard_id, number, shape.n, self.saver.places), stripe.at, done)
+        self.uploads.send(
+            parts, place_stripe(self.shard_id, number, shape.n, self.saver.places), stripe.at, done
+        )
 
     def _check_living(self) -> None:
         """Stop at once when what failed puts the goal out of reach: the rest would be written for nothing."""
         if self.uploads.failed:
             living = {place.target for place in self.uploads.living}
-            homes = place_stripe(self.shard_id, len(self.stripes), self.saver.code.n, self.saver.places)
-            names = [self.saver.places[home].target for home in homes]
-            self._require(self._survives([name if name in living else None for name in names], self.saver.code.k))
+            chosen = place_stripe(self.shard_id, len(self.stripes), self.saver.code.n, self.saver.places)
+            names = [self.saver.places[home].target for home in chosen]
+            homes = [name if name in living else None for name in names]
+            self._require(survives(homes, self.saver.code.k, self._domains))
 
     def seal(self) -> SavedShard:
         """Write the shard record: from here on the shard can be found and rebuilt."""
-        reached = self._reached()
+        record = self._record()
+        reached = record_survives(record, self._domains)
         self._require(reached)
-        record, measures = pack(self._record())
+        data, measures = pack(record)
         path = paths.record(self.saver.run, self.shard_id)
         count = copies_wanted(reached.targets, self.uploads.living)
-        holding, _ = put_copies(path, record, count, self.uploads.living, self.saver.targets, self.saver.executor)
-        copies = self._survives(holding, 1)
+        holding, _ = put_copies(
+            path, data, count, self.uploads.living, self.saver.targets, self.saver.executor
+        )
+        copies = survives(holding, 1, self._domains)
         return SavedShard(
             reference=ShardReference(
                 shard_id=self.shard_id,
@@ -127,21 +140,9 @@ class _Shard:
                 length=self.stream.length,
                 record=Reference(path=path, targets=holding, **measures),
             ),
-            survives=Survives(min(reached.targets, copies.targets), min(reached.domains, copies.domains)),
+            survives=weakest([reached, copies]),
             missing=dict(self.uploads.missing),
         )
-
-    def _reached(self) -> Survives:
-        each = set()
-        for stripe in self.stripes:
-            shape = self._shape(stripe.length)
-            empty = sum(not shape.stored(i) for i in range(shape.n))  # known to be zeros: as good as stored
-            homes = [None if at is None else self.saver.places[at].target for at in stripe.at]
-            each.add(self._survives(homes, shape.k - empty))
-        return Survives(min(reached.targets for reached in each), min(reached.domains for reached in each))
-
-    def _survives(self, homes: Sequence[str | None], k: int) -> Survives:
-        return survives(homes, k, {place.target: place.domain for place in self.saver.places})
 
     def _require(self, reached: Survives) -> None:
         required = self.saver.require_tolerance

@@ -61,7 +61,9 @@ def split(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
     for piece in pieces:
         cost = _header_cost(piece)
         if cost > HEADER_ROOM:
-            message = f"the name of {piece.fqn[:80]!r}… takes {cost} bytes of a header limited to {HEADER_LIMIT}"
+            message = (
+                f"the name of {piece.fqn[:80]!r}… takes {cost} bytes of a header limited to {HEADER_LIMIT}"
+            )
             raise UnsupportedValue(message, key=piece.fqn)
         if cost > room:
             yield group
@@ -73,7 +75,9 @@ def split(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
 
 def lay_out(pieces: Sequence[Piece]) -> Stream:
     """Order the pieces, name them and give each its place."""
-    ordered = sorted(pieces, key=lambda p: (p.is_object, -dtype_named(p.dtype).itemsize, p.fqn, tuple(p.range or ())))
+    ordered = sorted(
+        pieces, key=lambda p: (p.is_object, -dtype_named(p.dtype).itemsize, p.fqn, tuple(p.range or ()))
+    )
     names = _names(ordered)
     header, base = _header(ordered, names)
     entries = []
@@ -105,7 +109,11 @@ def _header(pieces: Sequence[Piece], names: Sequence[str]) -> tuple[bytes, int]:
     for piece, name in zip(pieces, names, strict=True):
         dtype = dtype_named(piece.dtype)
         shape = list(piece.shape) if dtype.stream or piece.is_object else [*piece.shape, dtype.itemsize]
-        head[name] = {"dtype": dtype.stream or "U8", "shape": shape, "data_offsets": [start, start + piece.nbytes]}
+        head[name] = {
+            "dtype": dtype.stream or "U8",
+            "shape": shape,
+            "data_offsets": [start, start + piece.nbytes],
+        }
         start += piece.nbytes
     text = json.dumps(head, separators=(",", ":"), ensure_ascii=True).encode()
     padded = -(-(8 + len(text)) // ALIGNMENT) * ALIGNMENT - 8
@@ -113,7 +121,11 @@ def _header(pieces: Sequence[Piece], names: Sequence[str]) -> tuple[bytes, int]:
 
 
 def _metadata(pieces: Sequence[Piece], names: Sequence[str]) -> dict[str, str]:
-    offsets = {name: {"saved_offsets": list(piece.range)} for piece, name in zip(pieces, names, strict=True) if piece.range}
+    offsets = {
+        name: {"saved_offsets": list(piece.range)}
+        for piece, name in zip(pieces, names, strict=True)
+        if piece.range
+    }
     sharding = json.dumps(offsets, separators=(",", ":"))
     return {"format": "pt", "DCP_SHARDING_INFO": sharding}  # what torch's Hugging Face reader looks for
 

@@ -29,7 +29,11 @@ class Uploader:
         self._running: list[Future[None]] = []
 
     def send(
-        self, parts: Sequence[tuple[str, memoryview]], homes: Sequence[int], at: list[int | None], done: Callable[[], None]
+        self,
+        parts: Sequence[tuple[str, memoryview]],
+        homes: Sequence[int],
+        at: list[int | None],
+        done: Callable[[], None],
     ) -> None:
         """Start putting a stripe: `parts[i]` (path, bytes) to `homes[i]`, noted in `at[i]` once there.
 

@@ -1,0 +1,115 @@
+"""`run.save` and `run.load`: torch's DCP with our planners, our storage, and our errors."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.api import CheckpointException
+
+from ckptstore.config import Config
+from ckptstore.dcp.load_planner import CheckpointLoadPlanner, LoadReport
+from ckptstore.dcp.naming import name_of
+from ckptstore.dcp.reader import StoreReader
+from ckptstore.dcp.save_planner import CheckpointSavePlanner
+from ckptstore.dcp.writer import StoreWriter
+from ckptstore.errors import CkptStoreError
+from ckptstore.events import Observer, ignore
+from ckptstore.opened import shared
+from ckptstore.selection import Selected, Selector, select
+from manifests import Manifest, decode
+
+__all__ = ["LoadReport", "load_state", "own_errors", "save_state"]
+
+# A single process is what was meant: DCP warns of it at every call.
+warnings.filterwarnings(
+    "ignore", message="torch.distributed is (disabled|unavailable)", module="torch.distributed"
+)
+
+
+def save_state(
+    config: Config,
+    run: str,
+    state: dict[str, Any],
+    *,
+    step: int | None,
+    name: str | None,
+    user: dict[str, Any] | None,
+    group: dist.ProcessGroup | None,
+    observer: Observer = ignore,
+) -> Manifest:
+    """Save on every rank and commit on rank 0; every rank gets the manifest."""
+    writer = StoreWriter(config, run=run, step=step, user=user, observer=observer)
+    with own_errors():
+        metadata = dcp.save(
+            state,
+            storage_writer=writer,
+            checkpoint_id=name_of(name, step).checkpoint_id,
+            planner=CheckpointSavePlanner(),
+            process_group=group,
+            no_dist=not is_distributed(),
+        )
+    return decode(Manifest, metadata.storage_data)
+
+
+def load_state(
+    config: Config,
+    run: str,
+    state: dict[str, Any],
+    *,
+    selector: Selector,
+    strict: bool,
+    allow_cast: bool,
+    group: dist.ProcessGroup | None,
+    observer: Observer = ignore,
+) -> LoadReport:
+    """Load in place on every rank what rank 0 decides on."""
+    selected = _decide(config, run, selector, group)
+    planner = CheckpointLoadPlanner(strict=strict, allow_cast=allow_cast)
+    reader = StoreReader(config, run=run, selected=selected, observer=observer)
+    with own_errors():
+        dcp.load(
+            state, storage_reader=reader, planner=planner, process_group=group, no_dist=not is_distributed()
+        )
+    return planner.report
+
+
+def is_distributed() -> bool:
+    """Whether this process is one of several ranks."""
+    return dist.is_available() and dist.is_initialized()
+
+
+def _decide(config: Config, run: str, selector: Selector, group: dist.ProcessGroup | None) -> Selected:
+    """Rank 0 reads the history; the others take its answer, or raise what it raised."""
+    if not is_distributed():
+        return select(shared(config), run, selector)
+    answer: list[Selected | CkptStoreError | None] = [None]
+    if dist.get_rank(group) == 0:
+        try:
+            answer[0] = select(shared(config), run, selector)
+        except CkptStoreError as error:
+            answer[0] = error
+    dist.broadcast_object_list(answer, src=dist.get_global_rank(group, 0) if group else 0, group=group)
+    if isinstance(answer[0], CkptStoreError):
+        raise answer[0]
+    assert answer[0] is not None, "rank 0 decided"
+    return answer[0]
+
+
+@contextmanager
+def own_errors() -> Iterator[None]:
+    """Raise what the lowest rank that failed raised, with `ranks` naming all that did, where that is an error of ours.
+
+    DCP wraps the failures of all ranks into a `CheckpointException`, which is no `Exception`: it stays as the cause.
+    """
+    try:
+        yield
+    except CheckpointException as wrapped:
+        causes = {rank: failure[0] for rank, failure in sorted(wrapped.failures.items())}
+        own = [error for error in causes.values() if isinstance(error, CkptStoreError)]
+        if not own:
+            raise
+        own[0].fields.setdefault("ranks", list(causes))
+        raise own[0] from wrapped

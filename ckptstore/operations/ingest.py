@@ -1,0 +1,205 @@
+"""Files into a checkpoint: a safetensors file's tensors under their names, a folder's files so that it comes back whole.
+
+Bytes go from the mapped file straight into stripe buffers; of the file itself only what is being copied is held.
+"""
+
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ckptstore.buffers import Bytes
+from ckptstore.dtypes import OBJECT
+from ckptstore.errors import ConflictError, KeyCollision, UnsupportedValue, UsageError
+from ckptstore.events import Observer, ignore
+from ckptstore.opened import Opened
+from ckptstore.operations.folder import FILES, StoredFile, files_to_bytes, whole_name
+from ckptstore.operations.safetensors_file import read_header
+from ckptstore.save.commit import About, Commit, shard_saver
+from ckptstore.save.stream import Piece, lay_out, split
+from manifests import Manifest, TableBuilder
+
+SAFETENSORS = ".safetensors"
+
+__all__ = ["Plan", "ingest", "plan"]
+
+
+class _Place(NamedTuple):
+    """Where the bytes of a piece are: a file of the plan, and an offset in it."""
+
+    file: int
+    offset: int
+
+
+class _State(NamedTuple):
+    """What shows that a file was written to: its size and time of last change."""
+
+    size: int
+    modified: int
+
+
+@dataclass
+class Plan:
+    """What would be saved: the pieces, the files they come from, and how those looked when the plan was made."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    files: list[StoredFile] = field(default_factory=list)
+    paths: list[Path] = field(default_factory=list)
+    states: list[_State] = field(default_factory=list)
+
+    @property
+    def bytes(self) -> int:
+        """All of it."""
+        return sum(piece.nbytes for piece in self.pieces)
+
+
+def plan(path: Path) -> Plan:
+    """Look at a safetensors file, or at every file of a folder.
+
+    Raises `UsageError`, `UnsupportedValue` naming a file that can't be saved, `KeyCollision` for a name in two files.
+    """
+    made = Plan()
+    owners: dict[str, str] = {}
+    for name, file in _files(path):
+        _add_file(made, name, file, owners)
+    if not made.files:
+        raise UsageError(f"{path} holds no file", hint="name a .safetensors file, a .pt file or a folder")
+    data = files_to_bytes(made.files)
+    made.pieces.append(Piece(data, FILES, OBJECT, [len(data)], len(data)))
+    return made
+
+
+def ingest(opened: Opened, run: str, made: Plan, about: About, observer: Observer = ignore) -> Manifest:
+    """Save and commit what `plan` found.
+
+    Raises `ToleranceError`, `OutOfReach`, `CommitInDoubt`, and `ConflictError` if a file was written to meanwhile.
+    """
+    places, failed = opened.writable()
+    opened.require(places, failed)
+    save = Commit(opened, run, places)
+    save.begin()
+    saver = shard_saver(opened, run, places, observer)
+    groups = list(split(made.pieces))
+    with _Reader(made) as reader:
+        saved = [saver.save(lay_out(group), reader.bytes_of, rank=0) for group in groups]
+    _check_unchanged(made)
+    table = TableBuilder()
+    for number, group in enumerate(groups):
+        for piece in group:
+            origin = tuple(piece.range or ())
+            table.add(piece.fqn, piece.dtype, () if piece.is_object else piece.shape, [_chunk(piece, origin, number)])
+    return save.finish(saved, table.build(), about)
+
+
+def _chunk(piece: Piece, origin: tuple[int, ...], shard: int) -> tuple[Sequence[int], Sequence[int], int]:
+    return ((), (), shard) if piece.is_object else (origin, piece.shape, shard)
+
+
+def _files(path: Path) -> Iterator[tuple[str, Path]]:
+    """The files to save with their names relative to the folder, in order."""
+    if path.is_file():
+        if path.suffix != SAFETENSORS:
+            hint = "put it into a folder and save that, or name a .safetensors or .pt file"
+            raise UsageError(f"{path} is neither a {SAFETENSORS} nor a .pt file", hint=hint)
+        yield path.name, path
+        return
+    if not path.is_dir():
+        raise UsageError(f"there is no file or folder {path}", hint="name a .safetensors file, a .pt file or a folder")
+    for folder, below, names in os.walk(path, onerror=_raise):
+        for link in [name for name in below if os.path.islink(os.path.join(folder, name))]:
+            raise UnsupportedValue(f"{Path(folder, link)} is a link to a folder", key=link, hint="save the folder it leads to")
+        below.sort()
+        for name in sorted(names):
+            file = Path(folder, name)
+            yield _checked_name(file.relative_to(path).as_posix(), file), file
+
+
+def _checked_name(name: str, file: Path) -> str:
+    if not file.is_file():
+        raise UnsupportedValue(f"{file} is no file that can be read", key=name, hint="remove it, or save another folder")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise UnsupportedValue(f"the name of {name!r} is not UTF-8", key=name, hint="rename it") from error
+    return name
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _add_file(made: Plan, name: str, file: Path, owners: dict[str, str]) -> None:
+    number = len(made.paths)
+    made.paths.append(file)
+    with file.open("rb") as opened:
+        made.states.append(_state(opened.fileno()))
+        if file.suffix != SAFETENSORS:
+            pieces = [_piece(number, whole_name(name), "uint8", (made.states[-1].size,), 0, made.states[-1].size)]
+            stored = StoredFile(name, {}, None)
+        else:
+            header = read_header(opened, str(file))
+            pieces = [_piece(number, t.name, t.dtype, t.shape, t.offset, t.nbytes) for t in header.tensors]
+            stored = StoredFile(name, header.metadata, tuple(tensor.name for tensor in header.tensors))
+    for piece in pieces:
+        if owners.setdefault(piece.fqn, name) != name or piece.fqn == FILES:
+            message = f"{owners[piece.fqn]} and {name} both hold {piece.fqn!r}"
+            raise KeyCollision(message, key=piece.fqn, hint="save them as checkpoints of their own, or rename one")
+    made.pieces += pieces
+    made.files.append(stored)
+
+
+def _piece(file: int, fqn: str, dtype: str, shape: tuple[int, ...], offset: int, nbytes: int) -> Piece:
+    place = _Place(file, offset)
+    return Piece(place, fqn, dtype, shape, nbytes, global_shape=shape, range=(0,) * len(shape))
+
+
+def _state(descriptor: int) -> _State:
+    status = os.fstat(descriptor)
+    return _State(status.st_size, status.st_mtime_ns)
+
+
+def _check_unchanged(made: Plan) -> None:
+    for path, before in zip(made.paths, made.states, strict=True):
+        with path.open("rb") as file:
+            if _state(file.fileno()) != before:
+                message = f"{path} was written to while it was being saved; nothing was committed"
+                raise ConflictError(message, hint="save it again when it is finished")
+
+
+class _Reader:
+    """Maps one file at a time. What was copied is let go of when the next piece is asked for."""
+
+    def __init__(self, made: Plan) -> None:
+        self._plan = made
+        self._stack = ExitStack()
+        self._maps: dict[int, mmap.mmap] = {}
+        self._last: mmap.mmap | None = None
+
+    def __enter__(self) -> "_Reader":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._maps.clear()
+        self._last = None
+
+    def bytes_of(self, piece: Piece) -> Bytes:
+        """`Sources` of a shard."""
+        if self._last is not None:
+            self._last.madvise(mmap.MADV_DONTNEED)
+        if piece.is_object:
+            return np.frombuffer(piece.key, np.uint8)
+        if not piece.nbytes:
+            return np.empty(0, np.uint8)
+        self._last = self._map(piece.key.file)
+        return np.frombuffer(self._last, np.uint8, piece.nbytes, piece.key.offset)
+
+    def _map(self, number: int) -> mmap.mmap:
+        if number not in self._maps:
+            with self._plan.paths[number].open("rb") as file:
+                self._maps[number] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return self._maps[number]

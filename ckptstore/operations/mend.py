@@ -1,0 +1,148 @@
+"""One checkpoint's repair: its documents get their copies back, its shards their fragments, and where something
+moved, it gets a new version of its manifest."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ckptstore.errors import TargetError
+from ckptstore.load.documents import fetch_document
+from ckptstore.opened import Opened, protocol_errors
+from ckptstore.operations.rebuild import carry_out, plan_rebuild
+from ckptstore.operations.survey import ShardSurvey
+from ckptstore.operations.verify import CheckpointHealth
+from ckptstore.placement import Survives, survives
+from ckptstore.save.copies import copies_wanted, put_copies
+from ckptstore.tolerance import record_survives, weakest
+from manifests import Checkpoint, Copy, Index, Reference, ShardRecord, ShardReference, Tolerance, pack, paths
+
+__all__ = ["Mender", "RepairResult"]
+
+
+@dataclass
+class RepairResult:
+    """What was done (or, in a dry run, would be) to one checkpoint, and how it stands after."""
+
+    run: str
+    key: str
+    name: str
+    rebuilt: int = 0
+    moved: int = 0
+    restored: int = 0
+    bytes: int = 0
+    failed: list[str] = field(default_factory=list)
+    state: str = "good"
+    tolerance: Survives = Survives(0, 0)
+
+
+class Mender:
+    """Repairs one checkpoint, or says what that would take."""
+
+    def __init__(
+        self,
+        opened: Opened,
+        checkpoint: Checkpoint,
+        health: CheckpointHealth,
+        replace: Mapping[str, str],
+        result: RepairResult,
+        *,
+        dry_run: bool,
+    ) -> None:
+        self.opened = opened
+        self.checkpoint = checkpoint
+        self.health = health
+        self.replace = replace
+        self.result = result
+        self.dry_run = dry_run
+        self.run = health.run
+        self.places, _ = opened.writable()
+        self.writable = {place.target for place in self.places}
+
+    def mend(self) -> None:
+        """Documents first, then fragments, then, where something moved, a new version of the manifest."""
+        if self.health.state in ("lost", "unknown") and not self.health.shards:
+            return
+        reference = self.checkpoint.manifest.copies[0].index
+        index = fetch_document(Index, reference, self.opened.targets)
+        self._restore(reference, index, self.health.bad_indexes)
+        shards = [self._repair_shard(survey) for survey in self.health.shards]
+        moved = [new for new in shards if new is not None]
+        stranded = any(name in self.replace or name not in self.opened.targets for name in reference.targets)
+        if (moved or stranded) and not self.dry_run:
+            self._supersede(index, shards)
+
+    def _restore(self, reference: Reference, document: Index | ShardRecord, bad: Mapping[str, str]) -> None:
+        """Put a document's bytes back on the targets whose copy is missing or damaged."""
+        data, _ = pack(document)
+        for name in sorted(set(bad) & self.writable):
+            self.result.restored += 1
+            if not self.dry_run:
+                try:
+                    self.opened.targets[name].put(reference.path, data)
+                except TargetError as error:
+                    self.result.failed.append(error.message)
+
+    def _repair_shard(self, survey: ShardSurvey) -> ShardReference | None:
+        """Returns a reference to a new record where fragments moved."""
+        self._restore(survey.reference.record, survey.shard.record, survey.bad_records)
+        plans = plan_rebuild(survey, self.places, self.replace, set(self.opened.targets))
+        lost = [plan for plan in plans if plan.survey.lost or plan.survey.undecided]
+        self.result.failed += [f"stripe {plan.survey.want.number}: too few good fragments" for plan in lost]
+        plans = [plan for plan in plans if plan not in lost]
+        if self.dry_run:
+            self.result.moved += sum(plan.moved for plan in plans)
+            self.result.rebuilt += sum(len(plan.writes) - plan.moved for plan in plans)
+            self.result.bytes += sum(plan.bytes for plan in plans)
+            return None
+        done = carry_out(self.opened, survey, plans)
+        self.result.rebuilt += done.rebuilt
+        self.result.moved += done.moved
+        self.result.bytes += done.bytes
+        self.result.failed += done.failed
+        held = survey.reference.record.targets
+        record = done.record
+        if record is None and any(name in self.replace or name not in self.opened.targets for name in held):
+            record = survey.shard.record
+        return None if record is None else self._put_record(survey.reference, record)
+
+    def _put_record(self, reference: ShardReference, record: ShardRecord) -> ShardReference:
+        data, measures = pack(record)
+        path = paths.record(self.run, paths.new_token())
+        holding = self._copies(path, data)
+        return msgspec.structs.replace(reference, record=Reference(path=path, targets=holding, **measures))
+
+    def _copies(self, path: str, data: bytes) -> list[str]:
+        reached = self.opened.reachable_tolerance(self.places).targets
+        count = copies_wanted(reached, self.places)
+        holding, _ = put_copies(path, data, count, self.places, self.opened.targets, self.opened.executor)
+        return holding
+
+    def _supersede(self, index: Index, shards: Sequence[ShardReference | None]) -> None:
+        """A new index and a new version of the manifest; the old ones stay, and keep what they name."""
+        references = [new or old for new, old in zip(shards, index.shards, strict=True)]
+        new_index = msgspec.structs.replace(index, shards=references)
+        data, measures = pack(new_index)
+        path = paths.index(self.run, paths.new_token())
+        reference = Reference(path=path, targets=self._copies(path, data), **measures)
+        tolerance = self._tolerance(reference, references)
+        manifest = msgspec.structs.replace(
+            self.checkpoint.manifest,
+            kind="repair",
+            copies=[Copy(tier=self.checkpoint.manifest.copies[0].tier, index=reference)],
+            tolerance=Tolerance(targets=max(tolerance.targets, 0), domains=max(tolerance.domains, 0)),
+            missing=[],
+        )
+        with protocol_errors():
+            self.opened.group.supersede(manifest)
+
+    def _tolerance(self, index: Reference, shards: Sequence[ShardReference]) -> Survives:
+        """What the new version survives, counted from what it says."""
+        domains = self.opened.domains
+        each = [survives(index.targets, 1, domains)]
+        for shard in shards:
+            each.append(survives(shard.record.targets, 1, domains))
+            each.append(
+                record_survives(fetch_document(ShardRecord, shard.record, self.opened.targets), domains)
+            )
+        return weakest(each)

@@ -1,0 +1,73 @@
+"""Targets that were wiped, or are new in the place of another: they become the store's targets again.
+
+A commit target that lost its standing has forgotten its votes, and counts for nothing until it has learned again
+what was decided without it: `manifests.Group.readmit`. One that holds fragments only needs its identity.
+"""
+
+from collections.abc import Mapping
+
+import manifests
+from ckptstore.errors import CkptStoreError, ObjectNotFound
+from ckptstore.opened import Opened, protocol_errors
+from manifests import Identity, paths
+
+__all__ = ["readmit_targets"]
+
+LOST_STANDINGS = ("absent", "joining", "damaged")
+
+
+def readmit_targets(opened: Opened, replace: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Re-admit whatever can be. Returns the names of the targets re-admitted, and what went wrong with others."""
+    for name in sorted(set(replace.values())):
+        opened.targets[name].create_root()
+    done: list[str] = []
+    failed: list[str] = []
+    with protocol_errors():
+        opened.group.refresh()
+    for step in (_replace_members, _readmit_members, _identify):
+        step(opened, replace, done, failed)
+    return sorted(set(done)), failed
+
+
+def _replace_members(opened: Opened, replace: Mapping[str, str], done: list[str], failed: list[str]) -> None:
+    commits = {spec.name for spec in opened.config.targets if spec.commit}
+    members = opened.group.members.targets
+    changes = {
+        old: new for old, new in replace.items() if old in members and new in commits and new not in members
+    }
+    if not changes:
+        return
+    try:
+        with protocol_errors():
+            opened.group.change_members([changes.get(name, name) for name in members])
+    except CkptStoreError as error:
+        failed.append(error.message)
+    else:
+        done += changes.values()
+
+
+def _readmit_members(opened: Opened, _replace: Mapping[str, str], done: list[str], failed: list[str]) -> None:
+    for name, standing in opened.group.standings.items():
+        if name in opened.group.members.targets and standing.state in LOST_STANDINGS:
+            try:
+                with protocol_errors():
+                    opened.group.readmit(name)
+            except CkptStoreError as error:
+                failed.append(error.message)
+            else:
+                done.append(name)
+
+
+def _identify(opened: Opened, _replace: Mapping[str, str], done: list[str], failed: list[str]) -> None:
+    """Put the identity of targets without votes that lost it."""
+    members = opened.group.members.targets
+    for name, target in opened.targets.items():
+        if name in members:
+            continue
+        try:
+            target.head(paths.IDENTITY)
+        except ObjectNotFound:
+            target.put(paths.IDENTITY, manifests.seal(Identity(store_id=opened.group.store_id, target=name)))
+            done.append(name)
+        except CkptStoreError as error:
+            failed.append(error.message)

@@ -1,0 +1,158 @@
+"""One shard made whole again: what is bad is rebuilt in its place, what has no place of its own gets one.
+
+In place, only objects that fail their digest are overwritten, with the bytes they had: the store ends byte-equal.
+Moved fragments leave the old objects alone; a new record says where they are now.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ckptstore.errors import TargetError
+from ckptstore.load.fetch import Fetcher, Fragment
+from ckptstore.load.reader import verified
+from ckptstore.load.stripe import StripeRead
+from ckptstore.opened import Opened
+from ckptstore.operations.survey import ShardSurvey, StripeSurvey
+from ckptstore.placement import Place, full_tolerance, rehome
+from manifests import ShardRecord
+
+__all__ = ["Rebuild", "StripePlan", "carry_out", "plan_rebuild"]
+
+
+@dataclass
+class StripePlan:
+    """What to write of one stripe: fragment → target. `homes`: where every fragment is to be afterwards."""
+
+    survey: StripeSurvey
+    writes: dict[int, str]
+    homes: list[str | None]
+
+    @property
+    def moved(self) -> int:
+        """Fragments that change their target."""
+        return sum(self.survey.home(fragment) != home for fragment, home in self.writes.items())
+
+    @property
+    def bytes(self) -> int:
+        """Bytes to write."""
+        return sum(self.survey.want.shape.stored(fragment) for fragment in self.writes)
+
+
+@dataclass
+class Rebuild:
+    """What was done to a shard. `record`: a new one, where fragments moved."""
+
+    rebuilt: int = 0
+    moved: int = 0
+    bytes: int = 0
+    failed: list[str] = field(default_factory=list)
+    record: ShardRecord | None = None
+
+
+def plan_rebuild(
+    survey: ShardSurvey, places: Sequence[Place], replace: Mapping[str, str], known: set[str]
+) -> list[StripePlan]:
+    """Decide for every fragment of every stripe; nothing is written. `known`: all of the store's targets.
+
+    A fragment on a target that is merely out of reach is left alone: unreachable is not missing.
+    """
+    plans = [_plan_stripe(stripe, places, replace, known) for stripe in survey.stripes]
+    return [plan for plan in plans if plan.writes]
+
+
+def carry_out(opened: Opened, survey: ShardSurvey, plans: Sequence[StripePlan]) -> Rebuild:
+    """Read, rebuild and put what the plans say. Raises `DataLost` or `OutOfReach` where k good fragments can't be had."""
+    done = Rebuild()
+    fetcher = Fetcher(opened.targets, opened.executor)
+    homes: dict[int, list[str | None]] = {}
+    for plan in plans:
+        shape = plan.survey.want.shape
+        plan.survey.want.blocks.clear()
+        plan.survey.want.blocks.update((f, row) for f in plan.writes for row in range(shape.blocks(f)))
+    wants = [plan.survey.want for plan in plans]
+    for plan, stripe in zip(plans, verified(wants, fetcher, opened.buffers), strict=True):
+        stuck = _put(opened, plan, stripe, done)
+        homes[plan.survey.want.number] = [None if f in stuck else home for f, home in enumerate(plan.homes)]
+    if any(plan.moved for plan in plans):
+        done.record = _new_record(survey.shard.record, homes)
+    return done
+
+
+def _plan_stripe(
+    stripe: StripeSurvey, places: Sequence[Place], replace: Mapping[str, str], known: set[str]
+) -> StripePlan:
+    shape = stripe.want.shape
+    writable = {place.target for place in places}
+    stored = [f for f in range(shape.n) if shape.stored(f)]
+    homes: dict[int, str | None] = {}
+    for fragment in stored:
+        home = stripe.home(fragment)
+        wanted = replace.get(home, home) if home else None
+        gone = wanted is None or (wanted not in writable and wanted not in known)
+        homes[fragment] = None if gone else wanted
+    if places and _could_be_safer(stripe, homes, places):
+        fixed = {f: home for f, home in homes.items() if home not in writable and home is not None}
+        movable = [f for f in stored if f not in fixed]
+        homes |= dict(zip(movable, rehome([homes[f] for f in movable], places), strict=True))
+    writes = {
+        f: home
+        for f, home in homes.items()
+        if home in writable and home and (f in stripe.bad or home != stripe.home(f))
+    }
+    return StripePlan(stripe, writes, [homes.get(f) for f in range(shape.n)])
+
+
+def _could_be_safer(stripe: StripeSurvey, homes: Mapping[int, str | None], places: Sequence[Place]) -> bool:
+    """Whether some fragment has no home, or homes are shared though there are enough targets not to."""
+    if None in homes.values():
+        return True
+    counts = [list(homes.values()).count(home) for home in set(homes.values())]
+    full = full_tolerance(stripe.code.k, stripe.code.m, places).targets
+    left = sum(counts) - sum(sorted(counts, reverse=True)[:full])
+    empty = stripe.want.shape.n - len(homes)
+    return left < stripe.code.k - empty
+
+
+def _put(opened: Opened, plan: StripePlan, stripe: StripeRead, done: Rebuild) -> set[int]:
+    """Put the stripe's fragments where they belong; returns those that their target didn't take."""
+
+    def put(item: tuple[int, str]) -> TargetError | None:
+        fragment, home = item
+        source = Fragment(plan.survey.want, fragment, home)
+        try:
+            opened.targets[home].put(source.path, memoryview(stripe.stored(fragment)))
+        except TargetError as error:
+            return error
+        return None
+
+    stuck = set()
+    for (fragment, home), error in zip(
+        plan.writes.items(), opened.executor.map(put, plan.writes.items()), strict=True
+    ):
+        if error is not None:
+            stuck.add(fragment)
+            done.failed.append(error.message)
+            continue
+        done.bytes += plan.survey.want.shape.stored(fragment)
+        if home == plan.survey.home(fragment):
+            done.rebuilt += 1
+        else:
+            done.moved += 1
+    return stuck
+
+
+def _new_record(record: ShardRecord, homes: Mapping[int, Sequence[str | None]]) -> ShardRecord:
+    """The record with the fragments' new homes; targets keep their positions, new ones follow."""
+    added = [home for row in homes.values() for home in row if home is not None]
+    targets = list(dict.fromkeys([*record.targets, *added]))
+    stripes = [
+        msgspec.structs.replace(
+            stripe, at=[None if home is None else targets.index(home) for home in homes[number]]
+        )
+        if number in homes
+        else stripe
+        for number, stripe in enumerate(record.stripes)
+    ]
+    return msgspec.structs.replace(record, targets=targets, stripes=stripes)

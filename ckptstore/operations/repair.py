@@ -1,0 +1,96 @@
+"""`ckpt repair`: targets that forgot their votes are re-admitted, manifests, marks, indexes and records get their
+copies back, and every fragment is rebuilt where it is bad and moved where it has no place of its own.
+
+Idempotent: a second repair finds nothing to do. A checkpoint that can't be repaired doesn't keep others from it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import manifests
+from ckptstore.errors import CkptStoreError, UsageError
+from ckptstore.events import Observer, Progress, ignore
+from ckptstore.opened import Opened, protocol_errors
+from ckptstore.operations.mend import Mender, RepairResult
+from ckptstore.operations.readmit import readmit_targets
+from ckptstore.operations.verify import VerifyReport, check
+from ckptstore.selection import Selector, key_of, select_all
+
+__all__ = ["RepairReport", "RepairResult", "repair"]
+
+
+@dataclass
+class RepairReport:
+    """All checkpoints; `votes`: copies of manifests and marks put back; `readmitted`: targets whose votes count again."""
+
+    checkpoints: list[RepairResult] = field(default_factory=list)
+    votes: int = 0
+    readmitted: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    dry_run: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """0 when all is good after it, else as `verify`."""
+        codes = [VerifyReport.CODES[result.state] for result in self.checkpoints]
+        worst = max(codes, key=[0, 3, 5, 4].index, default=0)
+        return worst or (1 if self.failed and not self.dry_run else 0)
+
+
+def repair(
+    opened: Opened,
+    runs: Sequence[str],
+    selector: Selector | None = None,
+    *,
+    replace: Mapping[str, str] | None = None,
+    dry_run: bool = False,
+    observer: Observer = ignore,
+) -> RepairReport:
+    """Repair one checkpoint of each run, or all. `replace`: {target that is gone: target that takes its place}.
+
+    Raises `UsageError` for a replacement that is no target of the store.
+    """
+    replacements = dict(replace or {})
+    unknown = sorted(set(replacements.values()) - set(opened.targets))
+    if unknown:
+        raise UsageError(
+            f"{', '.join(unknown)}: not among the store's targets", hint="add it to store.toml first"
+        )
+    report = RepairReport(dry_run=dry_run)
+    if not dry_run:
+        report.readmitted, report.failed = readmit_targets(opened, replacements)
+    for run in runs:
+        _repair_run(opened, run, selector, replacements, report, observer)
+    return report
+
+
+def _repair_run(
+    opened: Opened,
+    run: str,
+    selector: Selector | None,
+    replace: Mapping[str, str],
+    report: RepairReport,
+    observer: Observer,
+) -> None:
+    with protocol_errors():
+        if not report.dry_run:
+            report.votes += len(opened.group.heal(run).put)
+        history = opened.group.history(run)
+    chosen = select_all(history, selector)
+    for checkpoint in chosen:
+        health = check(opened, history, checkpoint, 1.0)
+        result = RepairResult(run, health.key, health.name, state=health.state, tolerance=health.tolerance)
+        report.checkpoints.append(result)
+        try:
+            Mender(opened, checkpoint, health, replace, result, dry_run=report.dry_run).mend()
+        except (CkptStoreError, manifests.ManifestError) as error:
+            result.failed.append(error.message)
+        if not report.dry_run:
+            _look_again(opened, run, result)
+        observer(Progress("repair", 1, len(chosen)))
+
+
+def _look_again(opened: Opened, run: str, result: RepairResult) -> None:
+    history = opened.group.history(run)
+    after = check(opened, history, next(c for c in history.checkpoints if key_of(c) == result.key), 0.0)
+    result.state, result.tolerance = after.state, after.tolerance

@@ -1,0 +1,142 @@
+"""Headers of safetensors files: read with every claim checked, and laid out for writing.
+
+The format: header length as little-endian u64, a JSON object {name: {dtype, shape, data_offsets}} with
+`__metadata__` of strings, then the tensors without holes (`safetensors/README.md`, "Format"). A dtype that it
+lacks is written as U8 with a trailing dimension of its item size, and named in the metadata.
+"""
+
+import json
+import math
+import os
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NamedTuple
+
+from ckptstore.dtypes import DTYPES, dtype_named
+from ckptstore.errors import KeyCollision, UnsupportedValue
+
+HEADER_LIMIT = 100_000_000
+"""Bytes; safetensors' own readers refuse more."""
+
+ALIGNMENT = 8
+"""Where the tensors begin, as safetensors itself pads its headers."""
+
+METADATA = "__metadata__"
+TRUE_DTYPES = "ckptstore.dtypes"
+LARGEST = 2**53 - 1
+
+_BY_STREAM = {dtype.stream: dtype for dtype in DTYPES.values() if dtype.stream and dtype.name != "object"}
+
+__all__ = ["FileTensor", "Header", "Placed", "lay_out_file", "read_header"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileTensor:
+    """One tensor of a file: `offset` counts from the beginning of the file."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file says of itself: its tensors in the order in which their bytes stand, and its metadata."""
+
+    tensors: list[FileTensor]
+    metadata: dict[str, str]
+
+
+class Placed(NamedTuple):
+    """A file laid out: the bytes of its header, where each tensor begins, and its size."""
+
+    header: bytes
+    offsets: dict[str, int]
+    size: int
+
+
+def read_header(file: BinaryIO, path: str) -> Header:
+    """Read and check a header. Raises `UnsupportedValue` naming the file, and the tensor where it is one."""
+    size = os.fstat(file.fileno()).st_size
+    start = file.read(8)
+    length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0  # noqa: PLR2004 - a u64
+    if not 2 <= length <= min(HEADER_LIMIT, size - 8):
+        raise _bad(path, f"its header claims {length} bytes of a file of {size}")
+    try:
+        head = json.loads(file.read(length), object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise _bad(path, f"its header is not JSON: {error}") from error
+    if not isinstance(head, dict):
+        raise _bad(path, "its header is no JSON object")
+    metadata = head.pop(METADATA, {})
+    if not (isinstance(metadata, dict) and all(isinstance(value, str) for value in metadata.values())):
+        raise _bad(path, "its metadata are not strings")
+    base = 8 + length
+    tensors = sorted((_tensor(path, name, entry, base) for name, entry in head.items()), key=lambda t: (t.offset, t.nbytes))
+    _check_contiguous(path, tensors, base, size)
+    return Header(tensors, metadata)
+
+
+def lay_out_file(tensors: Sequence[tuple[str, str, Sequence[int]]], metadata: dict[str, str]) -> Placed:
+    """Lay out a file of (name, dtype, shape), in this order. Raises `KeyCollision` for a tensor named like the metadata."""
+    true = {name: dtype for name, dtype, _ in tensors if dtype_named(dtype).stream is None}
+    metadata = {**metadata, **({TRUE_DTYPES: json.dumps(true)} if true else {})}
+    head: dict[str, Any] = {METADATA: metadata} if metadata else {}
+    starts: dict[str, int] = {}
+    end = 0
+    for name, dtype, shape in tensors:
+        if name == METADATA:
+            raise KeyCollision(f"a safetensors file can't hold a tensor named {METADATA}", key=name)
+        known = dtype_named(dtype)
+        stored = list(shape) if known.stream else [*shape, known.itemsize]
+        starts[name], end = end, end + math.prod(shape) * known.itemsize
+        head[name] = {"dtype": known.stream or "U8", "shape": stored, "data_offsets": [starts[name], end]}
+    text = json.dumps(head, separators=(",", ":")).encode()
+    padded = text.ljust(-(-len(text) // ALIGNMENT) * ALIGNMENT)
+    if len(padded) > HEADER_LIMIT:
+        message = f"the names and shapes of {len(tensors)} tensors take {len(padded)} bytes; a header may have {HEADER_LIMIT}"
+        raise UnsupportedValue(message, hint="restore a part of them at a time, with --include")
+    base = 8 + len(padded)
+    return Placed(struct.pack("<Q", len(padded)) + padded, {name: base + at for name, at in starts.items()}, base + end)
+
+
+def _tensor(path: str, name: str, entry: Any, base: int) -> FileTensor:
+    try:
+        kind, shape, (start, stop) = entry["dtype"], entry["shape"], entry["data_offsets"]
+        numbers = [*shape, start, stop]
+        sound = all(type(n) is int and 0 <= n <= LARGEST for n in numbers) and isinstance(kind, str)
+    except (TypeError, KeyError, ValueError):
+        sound = False
+    if not sound:
+        raise _bad(path, f"its entry {name!r:.80} is malformed", name)
+    if kind not in _BY_STREAM:
+        raise _bad(path, f"tensor {name!r:.80} has dtype {kind!r:.20}, which checkpoints don't hold", name)
+    dtype = _BY_STREAM[kind]
+    if math.prod(shape) * dtype.itemsize != stop - start:
+        raise _bad(path, f"tensor {name!r:.80} takes {stop - start} bytes, its shape and dtype say otherwise", name)
+    return FileTensor(name, dtype.name, tuple(shape), base + start, stop - start)
+
+
+def _check_contiguous(path: str, tensors: Iterable[FileTensor], base: int, size: int) -> None:
+    at = base
+    for tensor in tensors:
+        if tensor.offset != at:
+            raise _bad(path, f"tensor {tensor.name!r:.80} overlaps another, or leaves a hole", tensor.name)
+        at += tensor.nbytes
+    if at != size:
+        raise _bad(path, f"its tensors end at {at} of {size} bytes: cut short, or followed by something else")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands twice")
+    return found
+
+
+def _bad(path: str, why: str, key: str = "") -> UnsupportedValue:
+    hint = "give a whole safetensors file; one with another name ending is saved as it is when it is in a folder"
+    return UnsupportedValue(f"{path} is no safetensors file that can be saved: {why}", key=key, hint=hint)
