@@ -6,7 +6,7 @@
 
 Tensors anywhere in dicts, lists and tuples are leaves of their own. Dicts are opened, and lists that hold
 dicts, as torch does, so that its planners find the names they look for; other containers without tensors are
-one object each. What is long and holds no tensor is one object too: a history of 10,000 numbers is not 10,000.
+one object each. What is long and holds no tensor is one object too: 10,000 numbers are not 10,000 objects.
 """
 
 from collections import OrderedDict
@@ -30,6 +30,7 @@ __all__ = [
     "collision",
     "container_of",
     "flatten",
+    "is_stateful",
     "leaf_kind",
     "leaves_of",
     "name_of_path",
@@ -98,7 +99,8 @@ def _walk(value: Any, path: Path, add: Callable[[Path, Any], None]) -> Node:
         raise UnsupportedValue(
             f"{path[:3]}… is nested deeper than {MAX_DEPTH}, or contains itself", key=str(path[0])
         )
-    value = _opened(value)
+    if is_stateful(value):
+        value = value.state_dict()
     if not _is_opened(value, is_root=not path):
         add(path, value)
         return Node(leaf_kind(value))
@@ -108,8 +110,9 @@ def _walk(value: Any, path: Path, add: Callable[[Path, Any], None]) -> Node:
     return node
 
 
-def _opened(value: Any) -> Any:
-    return value.state_dict() if type(value) not in _CONTAINERS and isinstance(value, Stateful) else value
+def is_stateful(value: Any) -> bool:
+    """Whether a value stands for its `state_dict()`."""
+    return type(value) not in _CONTAINERS and isinstance(value, Stateful)
 
 
 def _entries(value: Any, path: Path) -> Iterator[tuple[Any, Any]]:

@@ -30,7 +30,7 @@ from ckptstore.errors import UnsupportedValue
 
 __all__ = ["MAX_DEPTH", "from_json", "to_json"]
 
-MAX_DEPTH = 200
+MAX_DEPTH = 100
 """Containers in containers; far below the interpreter's recursion limit, so that deep input fails cleanly."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
