@@ -38,7 +38,8 @@ def _check_shard(shard: ShardReference, field: str) -> None:
     checks.number(shard.rank, f"{field}rank")
     checks.number(shard.length, f"{field}length")
     check_reference(shard.record, "shards", f"{field}record.")
-    if shard.record.path.rpartition("/")[2] != shard.shard_id:
+    name = shard.record.path.rpartition("/")[2]
+    if name != shard.shard_id and not name.startswith(f"{shard.shard_id}-"):
         message = f"{field}record.path {shard.record.path!r} is not of shard {shard.shard_id}"
         raise UnsafeName(message, field=f"{field}record.path", name=shard.record.path)
 

@@ -88,9 +88,10 @@ def spread(shard_id: str) -> str:
     return hashlib.sha256(check_token(shard_id).encode()).hexdigest()[:2]
 
 
-def record(run: str, shard_id: str) -> str:
-    """Return the name of a shard record."""
-    return f"{records_prefix(run)}{check_token(shard_id)}"
+def record(run: str, shard_id: str, random: str | None = None) -> str:
+    """Return the name of a shard record; one that a repair wrote, since fragments moved, has a random part."""
+    tail = "" if random is None else f"-{check_token(random)[:16]}"
+    return f"{records_prefix(run)}{check_token(f'{check_token(shard_id)}{tail}')}"
 
 
 def records_prefix(run: str) -> str:

@@ -108,7 +108,7 @@ class Mender:
 
     def _put_record(self, reference: ShardReference, record: ShardRecord) -> ShardReference:
         data, measures = pack(record)
-        path = paths.record(self.run, paths.new_token())
+        path = paths.record(self.run, reference.shard_id, paths.new_token())
         holding = self._copies(path, data)
         return msgspec.structs.replace(reference, record=Reference(path=path, targets=holding, **measures))
 

@@ -39,7 +39,7 @@ def _replace_members(opened: Opened, replace: Mapping[str, str], done: list[str]
         return
     try:
         with protocol_errors():
-            opened.group.change_members([changes.get(name, name) for name in members])
+            opened.group.change_members([changes.get(name, name) for name in members], opened.group.members.t)
     except CkptStoreError as error:
         failed.append(error.message)
     else:
