@@ -6,7 +6,6 @@ Bytes go from the mapped file straight into stripe buffers; of the file itself o
 import mmap
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -176,7 +175,6 @@ class _Reader:
 
     def __init__(self, made: Plan) -> None:
         self._plan = made
-        self._stack = ExitStack()
         self._maps: dict[int, mmap.mmap] = {}
         self._last: mmap.mmap | None = None
 

@@ -1,0 +1,286 @@
+"""A checkpoint into files: one safetensors file, or a folder.
+
+Every file is written under a temporary name and gets its own only when every byte of all of them was verified, so
+what is there under its name is right and whole. Names of files come from the checkpoint and are checked first:
+nothing is ever written outside the path given.
+"""
+
+import json
+import mmap
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import numpy as np
+
+from ckptstore.dtypes import OBJECT, dtype_named
+from ckptstore.errors import CorruptError, NotFoundError, UsageError
+from ckptstore.events import Observer, Progress, ignore
+from ckptstore.operations.assembly import Part, parts_of, read_object, read_parts, tensor_bytes
+from ckptstore.operations.folder import FILES, StoredFile, files_from_bytes, whole_name
+from ckptstore.operations.safetensors_file import lay_out_file
+from ckptstore.source import Source
+
+SAFETENSORS = ".safetensors"
+OBJECTS = "objects.json"
+
+__all__ = ["FileToWrite", "RestorePlan", "plan_restore", "restore"]
+
+
+@dataclass(frozen=True)
+class FileToWrite:
+    """A file: `header` (empty for one kept whole), then each tensor at its offset. `objects` instead: a JSON file."""
+
+    path: str
+    size: int
+    header: bytes = b""
+    offsets: tuple[tuple[str, int], ...] = ()
+    objects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RestorePlan:
+    """What is to be written below `folder`. `fresh`: the folder itself is made, and nothing is there yet."""
+
+    folder: Path
+    files: tuple[FileToWrite, ...]
+    left_out: tuple[str, ...]
+    replaced: tuple[str, ...]
+    fresh: bool
+
+    @property
+    def bytes(self) -> int:
+        """All of it; objects as what they take at most is not known before."""
+        return sum(file.size for file in self.files)
+
+
+def plan_restore(source: Source, path: Path, include: Sequence[str] = (), *, force: bool = False) -> RestorePlan:
+    """What would be written for `path`: one file if it ends in `.safetensors`, else a folder.
+
+    `include`: patterns (`*.weight`) of what is wanted. Raises `NotFoundError` where nothing matches, `UsageError` where
+    something is in the way and `force` wasn't said, `CorruptError` for names that lead out of the folder.
+    """
+    place = Path(os.path.abspath(path))  # noqa: PTH100 - a link in it is the user's own
+    stored = _stored_files(source)
+    wanted = [fqn for fqn in source.index.tensors if fqn != FILES and _matches(fqn, include)]
+    if not wanted:
+        asked = " ".join(include) or "anything"
+        raise NotFoundError(f"no tensor or object matches {asked}", hint="see their names: ckpt ls --tensors")
+    if place.suffix == SAFETENSORS:
+        files, left_out = _one_file(source, place.name, stored, wanted)
+        return _checked(RestorePlan(place.parent, files, left_out, (), fresh=False), place, force=force)
+    plan = RestorePlan(place, _folder(source, stored, wanted), (), (), fresh=not place.exists())
+    return _checked(plan, place, force=force)
+
+
+def restore(source: Source, plan: RestorePlan, observer: Observer = ignore) -> None:
+    """Write it. Raises `DataLost`, `OutOfReach`, `CorruptError`, `OSError`; what was there before is untouched then."""
+    limit = source.opened.config.window_bytes // 2
+    with _staging(plan) as stage:
+        for file in plan.files:
+            target = stage / file.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if file.objects:
+                _write_objects(source, file, target, limit)
+            else:
+                _write_tensors(source, file, target, limit, lambda done: observer(Progress("restore", done, plan.bytes)))
+        _publish(plan, stage)
+
+
+# -- what goes into which file ----------------------------------------
+
+
+def _matches(fqn: str, include: Sequence[str]) -> bool:
+    return not include or any(fnmatchcase(fqn, pattern) for pattern in include)
+
+
+def _stored_files(source: Source) -> list[StoredFile]:
+    if FILES not in source.index.tensors:
+        return []
+    files = files_from_bytes(read_object(source, FILES, source.opened.config.window_bytes))
+    names = [name for file in files for name in (file.tensors if file.tensors is not None else [whole_name(file.path)])]
+    lacking = [name for name in names if name not in source.index.tensors]
+    if lacking or len(set(names)) < len(names):
+        message = f"{FILES} and the index of the checkpoint disagree about {(lacking or names)[0]!r:.100}"
+        raise CorruptError(message, hint="run: ckpt verify", key=FILES)
+    return files
+
+
+def _one_file(
+    source: Source, name: str, stored: Sequence[StoredFile], wanted: Sequence[str]
+) -> tuple[tuple[FileToWrite, ...], tuple[str, ...]]:
+    whole = {whole_name(file.path): file.path for file in stored if file.tensors is None}
+    listed = [fqn for file in stored for fqn in file.tensors or ()]
+    with_tensors = [file for file in stored if file.tensors is not None]
+    metadata = with_tensors[0].metadata if len(with_tensors) == 1 else {}
+    tensors = [fqn for fqn in wanted if fqn not in whole and not _is_object(source, fqn)]
+    files = [_tensor_file(source, name, _in_order(source, tensors, listed), metadata)]
+    objects = [fqn for fqn in wanted if _is_object(source, fqn)]
+    if objects:
+        files.append(_object_file(f"{name.removesuffix(SAFETENSORS)}.{OBJECTS}", objects))
+    return tuple(files), tuple(whole[fqn] for fqn in wanted if fqn in whole)
+
+
+def _folder(source: Source, stored: Sequence[StoredFile], wanted: Sequence[str]) -> tuple[FileToWrite, ...]:
+    chosen, rest, files = set(wanted), dict.fromkeys(wanted), []
+    for file in stored:
+        names = [whole_name(file.path)] if file.tensors is None else file.tensors
+        here = [name for name in names if name in chosen]
+        for name in here:
+            rest.pop(name)
+        if file.tensors is None and here:
+            files.append(FileToWrite(file.path, tensor_bytes(source, here[0]), offsets=((here[0], 0),)))
+        elif file.tensors is not None and (here or not file.tensors):
+            files.append(_tensor_file(source, file.path, here, file.metadata))
+    objects = [fqn for fqn in rest if _is_object(source, fqn)]
+    tensors = [fqn for fqn in rest if not _is_object(source, fqn)]
+    if tensors:
+        files.append(_tensor_file(source, f"tensors{SAFETENSORS}", _in_order(source, tensors, ()), {}))
+    if objects:
+        files.append(_object_file(OBJECTS, objects))
+    return tuple(files)
+
+
+def _is_object(source: Source, fqn: str) -> bool:
+    return source.index.tensors[fqn].dtype == OBJECT
+
+
+def _in_order(source: Source, names: Sequence[str], listed: Sequence[str]) -> list[str]:
+    """As they stood in the file they came from; others by item size and name, as safetensors writes them."""
+    place = {name: number for number, name in enumerate(listed)}
+    dtypes = {name: dtype_named(source.index.tensors[name].dtype).itemsize for name in names}
+    return sorted(names, key=lambda name: (place.get(name, len(place)), -dtypes[name], name))
+
+
+def _tensor_file(source: Source, path: str, names: Sequence[str], metadata: dict[str, str]) -> FileToWrite:
+    entries = [source.index.tensors[name] for name in names]
+    placed = lay_out_file([(entry.fqn, entry.dtype, entry.shape) for entry in entries], metadata)
+    return FileToWrite(path, placed.size, placed.header, tuple(placed.offsets.items()))
+
+
+def _object_file(path: str, names: Sequence[str]) -> FileToWrite:
+    return FileToWrite(path, 0, objects=tuple(names))
+
+
+# -- writing ----------------------------------------
+
+
+def _write_tensors(source: Source, file: FileToWrite, target: Path, limit: int, tell: Callable[[int], None]) -> None:
+    with target.open("x+b") as opened:
+        opened.write(file.header)
+        opened.flush()
+        if file.size > len(file.header):
+            os.posix_fallocate(opened.fileno(), 0, file.size)  # a full disk is an error here, and a crash in mapped memory
+            with mmap.mmap(opened.fileno(), file.size) as memory:
+                _fill(source, file, memory, limit, tell)
+        os.fsync(opened.fileno())
+
+
+def _fill(source: Source, file: FileToWrite, memory: mmap.mmap, limit: int, tell: Callable[[int], None]) -> None:
+    """Batch by batch: after each its pages go to disk, and out of our memory."""
+    for batch in _batches(source, file, limit):
+        into = np.frombuffer(memory, np.uint8)
+        read_parts(source, batch, into)
+        del into  # or the map could not be closed
+        memory.flush()
+        memory.madvise(mmap.MADV_DONTNEED)
+        tell(sum(part.nbytes for part in batch))
+
+
+def _batches(source: Source, file: FileToWrite, limit: int) -> Iterator[list[Part]]:
+    """In the order in which the bytes are stored, so that each stripe is read once."""
+    parts = [part for fqn, base in file.offsets for part in parts_of(source, fqn, base, limit)]
+    parts.sort(key=lambda part: (part.shard.record.shard_id, part.offset))
+    batch: list[Part] = []
+    size = 0
+    for part in parts:
+        if batch and size + part.nbytes > limit:
+            yield batch
+            batch, size = [], 0
+        batch.append(part)
+        size += part.nbytes
+    if batch:
+        yield batch
+
+
+def _write_objects(source: Source, file: FileToWrite, target: Path, limit: int) -> None:
+    """One JSON object {name: byte object}: typed JSON, as docs/format.md describes it."""
+    documents = {fqn: _parsed(fqn, read_object(source, fqn, limit)) for fqn in file.objects}
+    with target.open("x", encoding="ascii") as opened:
+        json.dump(documents, opened)
+        opened.flush()
+        os.fsync(opened.fileno())
+
+
+def _parsed(fqn: str, data: bytes) -> object:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise CorruptError(f"object {fqn!r:.100} is not JSON: {error}", hint="run: ckpt verify", key=fqn) from error
+
+
+# -- names ----------------------------------------
+
+
+def _checked(plan: RestorePlan, place: Path, *, force: bool) -> RestorePlan:
+    """What is in the way: refused, unless it may be replaced."""
+    is_file = place.suffix == SAFETENSORS
+    wrong = place.is_dir() if is_file else place.exists() and not place.is_dir()
+    if wrong:
+        kind = "a folder" if is_file else "a file"
+        raise UsageError(f"{place} is {kind}", hint=f"name a path that ends in {SAFETENSORS} for a file, another for a folder")
+    there = tuple(file.path for file in plan.files if os.path.lexists(plan.folder / file.path))
+    occupied = [] if is_file or plan.fresh else sorted(entry.name for entry in place.iterdir())
+    if (there or occupied) and not force:
+        found = ", ".join((there or tuple(occupied))[:5])
+        raise UsageError(f"{plan.folder} holds {found} already", hint="name another path, or replace what is there: --force")
+    for file in plan.files:
+        _check_inside(plan.folder, file.path)
+    return RestorePlan(plan.folder, plan.files, plan.left_out, there, plan.fresh)
+
+
+def _check_inside(folder: Path, path: str) -> None:
+    """No link on the way may lead out of the folder, and no folder may stand where a file is to be."""
+    target = folder / path
+    if not target.parent.resolve().is_relative_to(folder.resolve()):
+        raise UsageError(f"{target} leads out of {folder} by a link", hint="restore to another path")
+    if target.is_dir() and not target.is_symlink():
+        raise UsageError(f"{target} is a folder, where a file is to be", hint="restore to another path")
+
+
+@contextmanager
+def _staging(plan: RestorePlan) -> Iterator[Path]:
+    """A fresh folder on the same file system, gone afterwards whatever happens."""
+    token = secrets.token_hex(4)
+    stage = plan.folder.parent / f".{plan.folder.name}.{token}.part" if plan.fresh else plan.folder / f".ckpt-{token}.part"
+    stage.mkdir(parents=True)
+    try:
+        yield stage
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def _publish(plan: RestorePlan, stage: Path) -> None:
+    if plan.fresh:
+        stage.rename(plan.folder)
+        _sync(plan.folder.parent)
+        return
+    for file in plan.files:
+        _check_inside(plan.folder, file.path)
+        target = plan.folder / file.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (stage / file.path).replace(target)
+        _sync(target.parent)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

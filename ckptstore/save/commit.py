@@ -1,0 +1,110 @@
+"""A save of one process, or rank 0's part of it: begin, and when every shard is durable, write the index and commit."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import erasure
+import manifests
+from ckptstore.events import Observer, ignore
+from ckptstore.opened import Opened, protocol_errors
+from ckptstore.placement import Place, Survives, survives
+from ckptstore.save.copies import copies_wanted, put_copies
+from ckptstore.save.shard import SavedShard, ShardSaver
+from manifests import Copy, Index, Manifest, Missing, Reference, TensorTable, Tolerance, paths
+
+__all__ = ["About", "Commit", "shard_saver"]
+
+
+@dataclass(frozen=True)
+class About:
+    """What a checkpoint says of itself. `world`: the ranks that wrote it."""
+
+    name: str
+    checkpoint_id: str
+    step: int | None
+    world: int = 1
+    user: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Commit:
+    """One save. `begin` before any data is written, `finish` when all of it is durable."""
+
+    opened: Opened
+    run: str
+    places: Sequence[Place]
+    session: str = ""
+    ordinal: int = 0
+
+    def begin(self) -> None:
+        """Say that a save begins. Raises `OutOfReach`, `CommitInDoubt`."""
+        with protocol_errors():
+            self.session, self.ordinal = self.opened.next_save(self.run)
+            self.opened.group.begin(self.run, self.session, self.ordinal)
+
+    def finish(self, saved: Sequence[SavedShard], tensors: TensorTable, about: About, structure: Any = None) -> Manifest:
+        """Write the index and commit. Raises `ConflictError`, `CommitInDoubt`, `OutOfReach`, `ToleranceError`."""
+        index = Index(
+            session=self.session,
+            ordinal=self.ordinal,
+            shards=[shard.reference for shard in saved],
+            tensors=tensors,
+            structure=structure,
+        )
+        reached = min((shard.survives.targets for shard in saved), default=0)
+        reference, copies = self._put_index(index, reached)
+        manifest = self._manifest(index, reference, [copies, *(shard.survives for shard in saved)], saved, about)
+        with protocol_errors():
+            self.opened.group.commit(manifest)
+        return manifest
+
+    def _put_index(self, index: Index, tolerance: int) -> tuple[Reference, Survives]:
+        packed, measures = manifests.pack(index)
+        path = paths.index(self.run, paths.new_token())
+        count = copies_wanted(tolerance, self.places)
+        holding, _ = put_copies(path, packed, count, self.places, self.opened.targets, self.opened.executor)
+        return Reference(path=path, targets=holding, **measures), survives(holding, 1, self.opened.domains)
+
+    def _manifest(
+        self, index: Index, reference: Reference, each: Sequence[Survives], saved: Sequence[SavedShard], about: About
+    ) -> Manifest:
+        planned = self.opened.reachable_tolerance(self.opened.config.places)
+        missing: Counter[str] = Counter()
+        for shard in saved:
+            missing.update(shard.missing)
+        return Manifest(
+            kind="save",
+            run=self.run,
+            session=self.session,
+            ordinal=self.ordinal,
+            name=about.name,
+            checkpoint_id=about.checkpoint_id,
+            step=about.step,
+            world=about.world,
+            bytes=sum(shard.length for shard in index.shards),
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            user=about.user,
+            tolerance=Tolerance(targets=min(s.targets for s in each), domains=min(s.domains for s in each)),
+            planned=Tolerance(targets=planned.targets, domains=planned.domains),
+            missing=[Missing(target=target, fragments=count) for target, count in sorted(missing.items())],
+            copies=[Copy(tier="main", index=reference)],
+        )
+
+
+def shard_saver(opened: Opened, run: str, places: Sequence[Place], observer: Observer = ignore) -> ShardSaver:
+    """What writes shards of a run with the store's settings."""
+    config = opened.config
+    return ShardSaver(
+        run=run,
+        code=erasure.Code(config.k, config.m),
+        fragment_bytes=config.fragment_bytes,
+        targets=opened.targets,
+        places=places,
+        require_tolerance=config.require_tolerance,
+        buffers=opened.buffers,
+        executor=opened.executor,
+        observer=observer,
+    )
