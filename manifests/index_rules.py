@@ -40,7 +40,7 @@ def _check_shard(shard: ShardReference, field: str) -> None:
     check_reference(shard.record, "shards", f"{field}record.")
     name = shard.record.path.rpartition("/")[2]
     if name != shard.shard_id and not name.startswith(f"{shard.shard_id}-"):
-        message = f"{field}record.path {shard.record.path!r} is not of shard {shard.shard_id}"
+        message = f"{field}record.path {shown(shard.record.path)} is not of shard {shard.shard_id}"
         raise UnsafeName(message, field=f"{field}record.path", name=shard.record.path)
 
 

@@ -159,8 +159,8 @@ class Copy(Stored, kw_only=True):
 class Manifest(Document, kw_only=True):
     """What makes a checkpoint. `kind`: "save", "repair", "copy" or "void" (closed without a save).
 
-    `tolerance`: what it survives as it is stored; `planned`: what it would with all of the store's targets in reach.
-    Where the first is lower, the checkpoint is degraded.
+    `tolerance`: what it survives as it is stored. `planned`: what it would survive with all of the store's
+    targets in reach; where `tolerance` is lower, the checkpoint is degraded.
     """
 
     kind: str

@@ -109,6 +109,7 @@ def manifest(**changes) -> manifests.Manifest:
         "created": "2026-01-02T03:04:05Z",
         "user": {"loss": 0.25, "tags": ["a", None, True]},
         "tolerance": manifests.Tolerance(targets=1, domains=1),
+        "planned": manifests.Tolerance(targets=2, domains=1),
         "missing": [manifests.Missing(target="c", fragments=2)],
         "copies": [manifests.Copy(tier="cloud", index=reference("runs/r/index/1dx"))],
         "uses": [(SESSION, 2)],

@@ -45,6 +45,7 @@ def test_names_are_those_of_the_format():
     assert paths.mark("r", "1nc", SESSION, 7, "ab") == "runs/r/commit/1nc/marks/000012.5e55.000007/ab"
     assert paths.index("r", "ab") == "runs/r/index/ab"
     assert paths.record("r", "ab") == "runs/r/shards/ab"
+    assert paths.record("r", "ab", "0123456789abcdef01") == "runs/r/shards/ab-0123456789abcdef"
     xx = hashlib.sha256(b"ab").hexdigest()[:2]
     assert paths.fragment("r", "ab", 12, 3) == f"data/{xx}/r/ab/000012.003"
 

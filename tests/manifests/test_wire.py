@@ -255,13 +255,13 @@ def nested(depth: int):
 
 
 def test_o62_deep_nesting_is_refused_both_ways():
-    manifests.decode(manifests.Manifest, manifests.encode(manifest(user={"a": nested(200)})))
+    manifests.decode(manifests.Manifest, manifests.encode(manifest(user={"a": nested(350)})))
     with pytest.raises(errors.NestingTooDeep):
-        manifests.encode(manifest(user={"a": nested(300)}))
-    raw = json.loads(manifests.encode(manifest())) | {"user": {"a": nested(300)}}
+        manifests.encode(manifest(user={"a": nested(450)}))
+    raw = json.loads(manifests.encode(manifest())) | {"user": {"a": nested(450)}}
     with pytest.raises(errors.NestingTooDeep):
         manifests.decode(manifests.Manifest, json.dumps(raw).encode())
-    raw |= {"user": {}, "format": [1, 1], "later": nested(300)}
+    raw |= {"user": {}, "format": [1, 1], "later": nested(450)}
     with pytest.raises(errors.NestingTooDeep):
         manifests.decode(manifests.Manifest, json.dumps(raw).encode())
 
