@@ -45,7 +45,7 @@ def settle(ranks: Sequence[LoadReport], single: frozenset[str], *, strict: bool)
     )
     if report.torn:
         raise KeyMismatch(
-            f"optimizer state was saved in part; {listed('incomplete', report.torn)}",
+            listed("optimizer state was saved in part; it lacks", report.torn),
             missing=list(report.torn),
             unexpected=list(report.unexpected),
             hint="load without the optimizer, or from another checkpoint",

@@ -35,7 +35,7 @@ class CheckpointLoadPlanner(DefaultLoadPlanner):
     """Plans a load into `state`, or, where none is given, into the state dict that DCP passes.
 
     `strict`: missing and unexpected keys raise `KeyMismatch`; without it, what is missing stays untouched.
-    Values are cast with `allow_cast` only, and with a warning for each key. `report`, after planning, is of all
+    Values are cast with `allow_cast` only, with a warning for each key. `report`, after planning, is of all
     ranks. Everything is in its place once the reader has handed over the last item.
     """
 

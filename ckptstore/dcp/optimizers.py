@@ -7,7 +7,7 @@ Flattened state dicts (`flatten_optimizer_state_dict=True`) have keys "state.<pa
 
 from collections.abc import Iterable
 
-from ckptstore.dcp.structure import Node, Path
+from ckptstore.dcp.structure import Node, Path, name_of_path
 
 __all__ = ["entry_of", "torn_entries"]
 
@@ -34,22 +34,24 @@ def _is_flat(node: Node) -> bool:
 
 
 def torn_entries(root: Node, leaves: Iterable[Path]) -> list[str]:
-    """Entries with an `exp_avg` but no `exp_avg_sq`, where the optimizer is known to keep both.
+    """The names of each `exp_avg_sq` that is missing beside an `exp_avg`, of optimizers known to keep both.
 
-    It is where its param_groups have `amsgrad`, as Adam's and AdamW's do, or another parameter has both.
+    They are known by the `amsgrad` in their param_groups, as Adam and AdamW have it, or by another parameter.
     """
-    slots: dict[tuple[Path, str], set[str]] = {}
+    slots: dict[tuple[Path, str], dict[str, Path]] = {}
     adams: set[Path] = set()
     for path in leaves:
         if (entry := entry_of(root, path)) is not None:
-            slots.setdefault(entry, set()).add(_slot(path))
+            slots.setdefault(entry, {})[_slot(path)] = path
         elif path and _slot(path) == "amsgrad":
             adams.add(_optimizer_of_group(path))
-    adams |= {optimizer for (optimizer, _), names in slots.items() if names >= {"exp_avg", "exp_avg_sq"}}
+    adams |= {
+        optimizer for (optimizer, _), found in slots.items() if found.keys() >= {"exp_avg", "exp_avg_sq"}
+    }
     return [
-        parameter
-        for (optimizer, parameter), names in slots.items()
-        if optimizer in adams and "exp_avg" in names and "exp_avg_sq" not in names
+        f"{name_of_path(found['exp_avg'])}_sq"
+        for (optimizer, _), found in slots.items()
+        if optimizer in adams and "exp_avg" in found and "exp_avg_sq" not in found
     ]
 
 

@@ -1,4 +1,4 @@
-"""Nested state dicts: what becomes a leaf, what it is called, and that nesting it again gives back what it was."""
+"""Nested state dicts: what becomes a leaf, what it is called, and that nesting it again is exact."""
 
 import json
 from collections import OrderedDict
