@@ -6,12 +6,11 @@ Functions: `ec_init_tables`, `ec_encode_data` (erasure_code.h) and `crc32_iscsi`
 import ctypes
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from erasure.kernels.interface import Apply, Array, Update
+from erasure.kernels.memory import address
 
 __all__ = ["IsalChecksum", "IsalKernel", "library_paths"]
 
@@ -38,10 +37,6 @@ def library_paths() -> Iterator[str]:
     yield from _SYSTEM_NAMES
 
 
-def _address(buffer: npt.NDArray[Any]) -> int:
-    return int(buffer.__array_interface__["data"][0])
-
-
 class IsalKernel:
     """Multiplies by `ec_encode_data`. Raises OSError or AttributeError if the library can't serve."""
 
@@ -61,7 +56,7 @@ class IsalKernel:
         rows, columns = coefficients.shape
         matrix = np.ascontiguousarray(coefficients)
         tables = np.zeros(_TABLE_BYTES * rows * columns, np.uint8)
-        self._init(columns, rows, _address(matrix), _address(tables))
+        self._init(columns, rows, address(matrix), address(tables))
         return IsalProduct(self, tables, rows, columns)
 
 
@@ -83,12 +78,12 @@ class _IsalApply:
 
     def __init__(self, product: "IsalProduct", sources: Sequence[Array], outputs: Sequence[Array]) -> None:
         self._encode, self._rows, self._columns = product.encode, product.rows, product.columns
-        self._base = np.array([_address(b) for b in (*sources, *outputs)], np.uintp)
+        self._base = np.array([address(b) for b in (*sources, *outputs)], np.uintp)
         self._pointers = self._base.copy()
-        first = _address(self._pointers)
-        self._where = (_address(product.tables), first, first + product.columns * self._pointers.itemsize)
+        first = address(self._pointers)
+        self._where = (address(product.tables), first, first + product.columns * self._pointers.itemsize)
         # ISA-L sees addresses only: what they point at must live as long as this does.
-        self._held = (product.tables, sources, outputs)
+        self._held = (product.tables, *sources, *outputs)
 
     def __call__(self, start: int, stop: int) -> None:
         for at in range(start, stop, _MAX_CALL):
@@ -115,7 +110,7 @@ class _IsalUpdate:
     __slots__ = ("_address", "_crc", "_held")
 
     def __init__(self, checksum: IsalChecksum, buffer: Array) -> None:
-        self._crc, self._address, self._held = checksum.crc, _address(buffer), buffer
+        self._crc, self._address, self._held = checksum.crc, address(buffer), buffer
 
     def __call__(self, start: int, stop: int, value: int) -> int:
         register = value ^ _ALL_ONES
