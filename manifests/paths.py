@@ -89,7 +89,7 @@ def spread(shard_id: str) -> str:
 
 
 def record(run: str, shard_id: str, random: str | None = None) -> str:
-    """Return the name of a shard record; one that a repair wrote, since fragments moved, has a random part."""
+    """Return the name of a shard record; one that a repair wrote has a random part."""
     tail = "" if random is None else f"-{check_token(random)[:16]}"
     return f"{records_prefix(run)}{check_token(f'{check_token(shard_id)}{tail}')}"
 

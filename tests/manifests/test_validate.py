@@ -262,6 +262,11 @@ def test_tensors_may_have_any_name_at_all(fqn):
     assert manifests.decode(manifests.Index, manifests.encode(whole)).tensors[fqn].fqn == fqn
 
 
+def test_a_repaired_shard_has_a_record_beside_the_old_one():
+    raw = set_at(index(), "shards.0.record.path", "runs/r/shards/aa-beef")
+    assert manifests.decode(manifests.Index, json.dumps(raw).encode()).shards[0].shard_id == "aa"
+
+
 def test_what_breaks_a_rule_is_not_written_either():
     broken = msgspec.structs.replace(index(), shards=[shard_reference("aa", 0)] * 2)
     with pytest.raises(errors.DuplicateName):

@@ -39,6 +39,12 @@ def test_canonical_bytes_are_sorted_compact_json(document):
     assert data == json.dumps(raw, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
+def test_text_is_spelled_as_the_standard_library_does():
+    text = "".join(map(chr, range(0x180))) + "\u2028\uffff\U0001f600"
+    data = manifests.encode(manifest(user={"text": text}))
+    assert json.dumps(text, ensure_ascii=False).encode() in data
+
+
 def test_the_standard_library_reads_all_of_it():
     stored, _ = manifests.pack(record(stripes=record().stripes, shard_id="z" * 60))
     raw = json.loads(gzip.decompress(stored) if stored[:2] == b"\x1f\x8b" else stored)
