@@ -47,7 +47,7 @@ class Layout:
     @classmethod
     def of(cls, metadata: Metadata) -> "Layout":
         """The layout that a `CheckpointSavePlanner` left, or what a stock planner's paths tell."""
-        data = metadata.planner_data or {}
+        data = metadata.planner_data if metadata.planner_data is not None else {}
         structure = getattr(data, "structure", None)
         if structure is not None:
             return cls.from_json(structure)

@@ -162,6 +162,13 @@ def test_o34_values_and_containers_come_back_whatever_size_they_had(tmp_path, te
     assert same({key: template[key] for key in CASE}, CASE)
 
 
+def test_o34_nothing_but_empty_containers_comes_back(tmp_path):
+    save({"e": {}, "o": OrderedDict(a={})}, tmp_path)
+    again: dict = {}
+    load(again, tmp_path)
+    assert same(again, {"e": {}, "o": OrderedDict(a={})})
+
+
 def test_o34_the_templates_own_containers_are_filled(tmp_path):
     save({"d": {"l": [1, 2], "x": {"y": torch.ones(1)}, "t": [torch.ones(1)]}}, tmp_path)
     template = {"d": {"l": [], "x": {}, "t": [torch.zeros(1)]}}
@@ -410,9 +417,7 @@ def test_o53_a_moment_without_its_twin_is_an_error(tmp_path, template, strict):
 
 def test_o53_flattened_optimizer_states_are_known_too(tmp_path):
     def flat(*names):
-        state = {
-            f"state.{name}.{slot}": torch.ones(1) for name in names for slot in ("exp_avg", "exp_avg_sq")
-        }
+        state = {f"state.{name}.{slot}": torch.ones(1) for name in names for slot in ("exp_avg", "exp_avg_sq")}
         return {"optim": state | {f"param_groups.{name}.amsgrad": False for name in ("l.weight", "l.bias")}}
 
     save(flat("l.weight"), tmp_path / "gap")

@@ -116,11 +116,9 @@ def test_decoded_arrays_and_tensors_are_writable():
 
 def test_equal_sets_are_equal_bytes_in_every_process():
     members = {str(number) for number in range(100)} | {1, 2.5, None}
-    code = (
-        "from ckptstore.dcp.objects import encode; import sys; sys.stdout.buffer.write(encode(%r))" % members
-    )
+    program = "import sys; from ckptstore.dcp.objects import encode; sys.stdout.buffer.write(encode({}))"
     seeded = os.environ | {"PYTHONHASHSEED": "1"}
-    other = subprocess.run([sys.executable, "-c", code], env=seeded, capture_output=True, check=True)
+    other = subprocess.run([sys.executable, "-c", program.format(members)], env=seeded, capture_output=True, check=True)
     assert other.stdout == encode(members)
 
 
@@ -217,9 +215,7 @@ json_values = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(
-                ["tuple", "set", "dict", "int", "float", "str", "ndarray", "tensor", "torch.Size"]
-            ),
+            st.sampled_from(["tuple", "set", "dict", "int", "float", "str", "ndarray", "tensor", "torch.Size"]),
             inner,
             max_size=2,
         )

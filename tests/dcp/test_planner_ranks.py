@@ -28,9 +28,7 @@ def whole(shape) -> torch.Tensor:
 def sharded(mesh: DeviceMesh, *, zero: bool = False):
     tensors = {str(shape): whole(shape) for shape in SHAPES}
     return {
-        name: distribute_tensor(
-            torch.zeros_like(t) if zero else t, mesh, [Shard(0) if t.dim() else Replicate()]
-        )
+        name: distribute_tensor(torch.zeros_like(t) if zero else t, mesh, [Shard(0) if t.dim() else Replicate()])
         for name, t in tensors.items()
     }
 

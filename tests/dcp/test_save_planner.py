@@ -186,9 +186,7 @@ def test_o15_equal_content_is_stored_once():
 
 
 def test_o51_what_single_ranks_hold_is_noted():
-    planner, plans = plans_of(
-        [{"w": torch.ones(3), "rng": {rank: torch.ones(rank + 1)}} for rank in range(4)]
-    )
+    planner, plans = plans_of([{"w": torch.ones(3), "rng": {rank: torch.ones(rank + 1)}} for rank in range(4)])
     plans, metadata = planner.create_global_plan(plans)
     assert Layout.of(metadata).single == {f"rng.{rank}" for rank in range(4)}
     assert all(plan.planner_data is None for plan in plans), "structures don't travel back"
