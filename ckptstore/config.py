@@ -76,9 +76,7 @@ class Config(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
         try:
             return msgspec.convert(values, cls)
         except msgspec.ValidationError as error:
-            raise ConfigError(
-                f"{origin}: {error}", hint="the keys are listed in docs/configuration.md"
-            ) from error
+            raise ConfigError(f"{origin}: {error}", hint="the keys are listed in docs/configuration.md") from error
 
     @property
     def k(self) -> int:

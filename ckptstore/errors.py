@@ -94,9 +94,7 @@ class CkptStoreError(Exception):
         return _rebuild, (type(self), self.message, self.hint, self.fields)
 
 
-def _rebuild(
-    cls: type[CkptStoreError], message: str, hint: str | None, fields: dict[str, Any]
-) -> CkptStoreError:
+def _rebuild(cls: type[CkptStoreError], message: str, hint: str | None, fields: dict[str, Any]) -> CkptStoreError:
     return cls(message, hint=hint, **fields)
 
 

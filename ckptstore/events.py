@@ -31,7 +31,7 @@ class TargetFailed(Event):
 
 @dataclass(frozen=True, slots=True)
 class FragmentDamaged(Event):
-    """A fragment, or a block of it, was missing, unreachable, short or corrupt, and was rebuilt from others or refused."""
+    """A fragment, or a block of it, was missing, unreachable, short or corrupt: rebuilt from others, or refused."""
 
     target: str
     path: str

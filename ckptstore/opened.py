@@ -50,9 +50,7 @@ class Opened:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.targets: Mapping[str, Target] = {
-            spec.name: open_target(
-                spec.name, spec.url, domain=spec.domain, options=spec.options, folder=config.folder
-            )
+            spec.name: open_target(spec.name, spec.url, domain=spec.domain, options=spec.options, folder=config.folder)
             for spec in config.targets
         }
         self.domains = {place.target: place.domain for place in config.places}
@@ -63,7 +61,7 @@ class Opened:
     @cached_property
     def buffers(self) -> "BufferPool":
         """The window's stripe buffers. numpy is imported with them: looking at manifests needs neither."""
-        from ckptstore.buffers import BufferPool  # noqa: PLC0415
+        from ckptstore.buffers import BufferPool
 
         return BufferPool(self.config.window_bytes)
 
@@ -77,9 +75,7 @@ class Opened:
         """Raise `ForkedClient` in a child that a fork gave this object to."""
         if os.getpid() != self._pid:
             message = f"store {self.config.name} was opened in process {self._pid} and used in {os.getpid()}"
-            raise ForkedClient(
-                message, hint="open the store in the child, or start it by spawn or forkserver"
-            )
+            raise ForkedClient(message, hint="open the store in the child, or start it by spawn or forkserver")
 
     @cached_property
     def group(self) -> manifests.Group:
@@ -96,11 +92,7 @@ class Opened:
 
     def reachable_tolerance(self, places: list[Place]) -> Survives:
         """What a shard placed on `places` survives."""
-        homes = (
-            [places[i].target for i in place_stripe("", 0, self.config.k + self.config.m, places)]
-            if places
-            else []
-        )
+        homes = [places[i].target for i in place_stripe("", 0, self.config.k + self.config.m, places)] if places else []
         return survives(homes, self.config.k, self.domains)
 
     def require(self, places: list[Place], failed: Mapping[str, TargetError]) -> None:
@@ -114,9 +106,7 @@ class Opened:
             )
             raise ToleranceError(message, hint="run: ckpt doctor", reached=reached, required=required)
 
-    def on_targets(
-        self, ask: Callable[[Target], T], names: Iterable[str] | None = None
-    ) -> dict[str, T | TargetError]:
+    def on_targets(self, ask: Callable[[Target], T], names: Iterable[str] | None = None) -> dict[str, T | TargetError]:
         """What `ask` gives for each target, or why it fails there; all are asked at once."""
         chosen = list(self.targets if names is None else names)
         replies = self.executor.map(lambda name: _reply(ask, self.targets[name]), chosen)
@@ -144,9 +134,7 @@ def _why_not(target: Target) -> TargetError | None:
     try:
         found = manifests.unseal(Identity, bytes(target.get(paths.IDENTITY)))
     except FormatError as error:
-        return TargetUnusable(
-            f"{name}: {paths.IDENTITY} is damaged: {error}", target=name, hint="run: ckpt repair"
-        )
+        return TargetUnusable(f"{name}: {paths.IDENTITY} is damaged: {error}", target=name, hint="run: ckpt repair")
     if found.target != name:
         message = f"target {name} is where the store keeps target {found.target}"
         return TargetUnusable(message, target=name, hint="mend the target's url in store.toml")

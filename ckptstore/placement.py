@@ -36,9 +36,7 @@ def place_stripe(shard_id: str, stripe: int, n: int, places: Sequence[Place]) ->
     in_domain: Counter[str] = Counter()
     at: list[int] = []
     for _ in range(n):
-        best = min(
-            turn, key=lambda i: (on_target[i], in_domain[places[i].domain])
-        )  # min is stable: ties by turn
+        best = min(turn, key=lambda i: (on_target[i], in_domain[places[i].domain]))  # min is stable: ties by turn
         on_target[best] += 1
         in_domain[places[best].domain] += 1
         at.append(best)

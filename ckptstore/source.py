@@ -45,7 +45,8 @@ class Source:
     @cached_property
     def aliases(self) -> dict[str, str]:
         """Keys of tied tensors, each with the key that its tensor is stored under."""
-        return (self.index.structure or {}).get("aliases", {})
+        aliases: dict[str, str] = (self.index.structure or {}).get("aliases", {})
+        return aliases
 
     def shard(self, number: int) -> Shard:
         """The shard at a position in the index, its record fetched once."""

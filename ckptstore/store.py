@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import manifests
 from ckptstore.config import Config
@@ -45,7 +45,7 @@ class Checkpoint:
     bytes: int
     tolerance: Survives
     state: str
-    """"good", or "degraded": it survives less than it would with everything in its place. `ckpt verify` looks closer."""
+    """"good", or "degraded": it survives less than with everything in its place. `ckpt verify` looks closer."""
     tags: tuple[str, ...] = ()
     user: Mapping[str, Any] | None = None
 
@@ -78,7 +78,7 @@ class Store:
     def __init__(self, config: Config) -> None:
         self.config = config
 
-    def __enter__(self) -> "Store":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -94,9 +94,7 @@ class Store:
         errors = [names for names in found.values() if isinstance(names, TargetError)]
         if len(errors) == len(found):
             raise errors[0]
-        return sorted(
-            {name for names in found.values() if not isinstance(names, TargetError) for name in names}
-        )
+        return sorted({name for names in found.values() if not isinstance(names, TargetError) for name in names})
 
     def close(self) -> None:
         """Release threads and clients; using the store again opens it again."""
@@ -151,7 +149,7 @@ class Run:
         name: str | None = None,
         user: dict[str, Any] | None = None,
         observer: Observer = ignore,
-    ) -> "SaveHandle":
+    ) -> "SaveHandle[Checkpoint]":
         """Copy the state and save it in the background, on a process group of its own; every rank calls it.
 
         Waits for the save before, and raises what that raised unless its `result()` did already.
@@ -219,13 +217,11 @@ class Run:
         subset: float = 1.0,
         observer: Observer = ignore,
     ) -> "VerifyReport":
-        """Check one checkpoint, or all: that what should be there is; with `read_data` every byte's digest. Writes nothing."""
+        """Check that all of one checkpoint, or of all, is there; with `read_data` every digest too. Writes nothing."""
         from ckptstore.operations.verify import verify
 
         selector = None if step is None else _selector(step, None)
-        return verify(
-            self._opened, [self.name], selector, read_data=read_data, subset=subset, observer=observer
-        )
+        return verify(self._opened, [self.name], selector, read_data=read_data, subset=subset, observer=observer)
 
     def repair(
         self,

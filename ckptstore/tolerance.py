@@ -9,9 +9,7 @@ from manifests import ShardRecord
 __all__ = ["record_survives", "stripe_survives", "weakest"]
 
 
-def stripe_survives(
-    shape: erasure.StripeShape, homes: Sequence[str | None], domains: Mapping[str, str]
-) -> Survives:
+def stripe_survives(shape: erasure.StripeShape, homes: Sequence[str | None], domains: Mapping[str, str]) -> Survives:
     """For fragments on `homes`. Empty fragments are known to be zeros: as good as stored, and never lost."""
     empty = sum(not shape.stored(fragment) for fragment in range(shape.n))
     return survives(homes, shape.k - empty, domains)

@@ -33,7 +33,7 @@ class SaveHandle(Generic[Result]):
         self._asked = False
 
     def result(self, timeout: float | None = None) -> Result:
-        """Wait for the commit and return the checkpoint; raises what the save raised, `TimeoutError` after `timeout` s."""
+        """Wait for the commit; raises what the save raised, `TimeoutError` after `timeout` seconds."""
         self._asked = True
         return self._future.result(timeout)
 
@@ -62,9 +62,7 @@ class _Saver:
         if self.last is not None:
             self.last.settle()
         staged = self.stager.stage(_expanded(state))
-        assert isinstance(staged, dict), (
-            "staging is done when stage returns: it was not asked to be asynchronous"
-        )
+        assert isinstance(staged, dict), "staging is done when stage returns: it was not asked to be asynchronous"
         self.last = handle = SaveHandle(self.thread.submit(work, staged))
         return handle
 

@@ -47,9 +47,7 @@ class Coordinator:
             self.session, self.ordinal = self.opened.next_save(self.run)
             self.opened.group.begin(self.run, self.session, self.ordinal)
 
-    def finish(
-        self, metadata: Metadata, results: Sequence[Sequence[WriteResult]], structure: Any
-    ) -> Manifest:
+    def finish(self, metadata: Metadata, results: Sequence[Sequence[WriteResult]], structure: Any) -> Manifest:
         """Commit what the ranks wrote. Raises `IncompleteSave`, `ReplicaMismatch`, and what a commit raises."""
         reports = [report_of(each) for each in results]
         aliases = (structure or {}).get("aliases", {})
@@ -76,7 +74,7 @@ class Coordinator:
         reports: Sequence[RankReport | None],
         aliases: Mapping[str, str],
     ) -> dict[Address, int]:
-        """The shard (its position in the index) of everything written; `IncompleteSave` where something planned isn't."""
+        """Map all that was written to its shard in the index. Raises `IncompleteSave` where something planned wasn't."""
         written: dict[Address, int] = {}
         first = 0
         for each, report in zip(results, reports, strict=True):
@@ -90,7 +88,9 @@ class Coordinator:
         if lacking or silent:
             ranks = sorted({*silent, *(self.owed[place] for place in lacking if place in self.owed)})
             names = ", ".join(repr(fqn) for fqn, _ in lacking[:5])
-            message = f"{len(lacking)} planned pieces were not written ({names}) by ranks {ranks}; nothing was committed"
+            message = (
+                f"{len(lacking)} planned pieces were not written ({names}) by ranks {ranks}; nothing was committed"
+            )
             raise IncompleteSave(message, ranks=ranks, keys=[fqn for fqn, _ in lacking])
         return written
 
@@ -143,9 +143,7 @@ def _check_replicas(reports: Sequence[RankReport]) -> None:
             rank, seen = first.setdefault(fqn, (report.rank, digest))
             if seen != digest:
                 message = f"ranks {rank} and {report.rank} hold different values under {fqn!r}, which is stored once"
-                hint = (
-                    f"give each rank a key of its own, as in f'{fqn}.rank{{rank}}', or make the values equal"
-                )
+                hint = f"give each rank a key of its own, as in f'{fqn}.rank{{rank}}', or make the values equal"
                 raise ReplicaMismatch(message, hint=hint, key=fqn, ranks=[rank, report.rank])
 
 
@@ -155,8 +153,6 @@ def _table(metadata: Metadata, written: dict[Address, int]) -> TensorTable:
         if isinstance(entry, BytesStorageMetadata):
             table.add(fqn, OBJECT, [], [((), (), written[fqn, ()])])
         else:
-            chunks = [
-                (chunk.offsets, chunk.sizes, written[fqn, tuple(chunk.offsets)]) for chunk in entry.chunks
-            ]
+            chunks = [(chunk.offsets, chunk.sizes, written[fqn, tuple(chunk.offsets)]) for chunk in entry.chunks]
             table.add(fqn, dtype_name(entry.properties.dtype), entry.size, chunks)
     return table.build()

@@ -29,19 +29,13 @@ class _Delivery:
     request: Request
 
 
-def deliver(
-    source: Source, plan: LoadPlan, planner: LoadPlanner, *, allow_cast: bool, allow_pickle: bool
-) -> None:
-    """Read every item of the plan into what the planner resolves it to. Raises `DtypeMismatch`, `DataLost` …"""
+def deliver(source: Source, plan: LoadPlan, planner: LoadPlanner, *, allow_cast: bool, allow_pickle: bool) -> None:
+    """Read every item of the plan into what the planner resolves it to. Raises `DtypeMismatch`, and what a read raises."""
     cast = allow_cast or bool(getattr(planner, "allow_cast", False))
-    places = source.locate(
-        [(item.storage_index.fqn, tuple(item.storage_index.offset or ())) for item in plan.items]
-    )
+    places = source.locate([(item.storage_index.fqn, tuple(item.storage_index.offset or ())) for item in plan.items])
     found = list(zip(plan.items, places, strict=True))
     tensors = [(item, *place) for item, place in found if item.type is LoadItemType.TENSOR]
-    for batch in _batches(
-        [_prepare(planner, *each, cast) for each in tensors], source.opened.config.window_bytes
-    ):
+    for batch in _batches([_prepare(planner, *each, cast) for each in tensors], source.opened.config.window_bytes):
         source.read([delivery.request for delivery in batch])
         for delivery in batch:
             delivery.destination.arrive()

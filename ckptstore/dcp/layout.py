@@ -39,9 +39,7 @@ class Layout:
         layout = cls(structure_from_json(tree), aliases, single)
         strangers = {*aliases, *aliases.values(), *single} - layout.names()
         if strangers or not aliases.keys().isdisjoint(aliases.values()):
-            raise CorruptError(
-                f"the checkpoint's structure is malformed: tied keys {sorted(map(str, strangers))[:5]}"
-            )
+            raise CorruptError(f"the checkpoint's structure is malformed: tied keys {sorted(map(str, strangers))[:5]}")
         return layout
 
     @classmethod

@@ -110,9 +110,7 @@ class CheckpointLoadPlanner(DefaultLoadPlanner):
     def _entry(self, name: str) -> TensorStorageMetadata:
         entry = self.metadata.state_dict_metadata.get(name) if self.metadata else None
         if not isinstance(entry, TensorStorageMetadata):
-            raise CorruptError(
-                f"the checkpoint's structure has a tensor {name!r}, its index has none", key=name
-            )
+            raise CorruptError(f"the checkpoint's structure has a tensor {name!r}, its index has none", key=name)
         return entry
 
     def _check(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:

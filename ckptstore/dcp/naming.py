@@ -22,9 +22,7 @@ class CheckpointName:
 
 def name_of(checkpoint_id: str | os.PathLike[str] | None, step: int | None = None) -> CheckpointName:
     """Raises `UsageError` where there is no name in it."""
-    text = (
-        os.fspath(checkpoint_id) if checkpoint_id is not None else f"step-{step}" if step is not None else ""
-    )
+    text = os.fspath(checkpoint_id) if checkpoint_id is not None else f"step-{step}" if step is not None else ""
     name = text.rstrip("/").rpartition("/")[2]
     if not name:
         raise UsageError("a save needs a checkpoint_id (or a step)", hint='pass checkpoint_id="step-100"')

@@ -50,9 +50,7 @@ def decode(data: bytes, *, key: str = "", allow_pickle: bool = False) -> Any:
             return from_json(document["value"])
         pickled = base64.b64decode(document["torch_zip"], validate=True)
     except (*_MALFORMED, RecursionError) as error:
-        raise CorruptError(
-            f"object {key!r} is malformed: {error}", key=key, hint="run: ckpt verify"
-        ) from error
+        raise CorruptError(f"object {key!r} is malformed: {error}", key=key, hint="run: ckpt verify") from error
     _check_pickle_allowed(allow_pickle, key)
     return _torch_load(pickled, weights_only=False)
 

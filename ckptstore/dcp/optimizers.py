@@ -45,9 +45,7 @@ def torn_entries(root: Node, leaves: Iterable[Path]) -> list[str]:
             slots.setdefault(entry, {})[_slot(path)] = path
         elif path and _slot(path) == "amsgrad":
             adams.add(_optimizer_of_group(path))
-    adams |= {
-        optimizer for (optimizer, _), found in slots.items() if found.keys() >= {"exp_avg", "exp_avg_sq"}
-    }
+    adams |= {optimizer for (optimizer, _), found in slots.items() if found.keys() >= {"exp_avg", "exp_avg_sq"}}
     return [
         f"{name_of_path(found['exp_avg'])}_sq"
         for (optimizer, _), found in slots.items()

@@ -37,9 +37,7 @@ class Pieces:
 
     def of(self, items: Iterable[WriteItem]) -> list[Piece]:
         """One piece an item. Byte objects are encoded here; `UnsupportedValue` names what can't be stored."""
-        return [
-            self._object(item) if item.type is WriteItemType.BYTE_IO else self._tensor(item) for item in items
-        ]
+        return [self._object(item) if item.type is WriteItemType.BYTE_IO else self._tensor(item) for item in items]
 
     def source(self, piece: Piece) -> Bytes:
         """The bytes of a piece."""
@@ -49,9 +47,7 @@ class Pieces:
 
     def _object(self, item: WriteItem) -> Piece:
         stream = self.planner.resolve_data(item)
-        assert isinstance(stream, io.BytesIO), (
-            f"{item.index.fqn}: the planner gave {type(stream)} for a byte object"
-        )
+        assert isinstance(stream, io.BytesIO), f"{item.index.fqn}: the planner gave {type(stream)} for a byte object"
         data = stream.getvalue()
         if not getattr(self.planner, "typed_objects", False):
             data = from_torch_zip(data, key=item.index.fqn, allow_pickle=self.allow_pickle)
@@ -74,9 +70,7 @@ class Pieces:
 
     def _resolve(self, item: WriteItem) -> torch.Tensor:
         tensor = self.planner.resolve_data(item)
-        assert isinstance(tensor, torch.Tensor), (
-            f"{item.index.fqn}: the planner gave {type(tensor)} for a tensor"
-        )
+        assert isinstance(tensor, torch.Tensor), f"{item.index.fqn}: the planner gave {type(tensor)} for a tensor"
         return tensor
 
 

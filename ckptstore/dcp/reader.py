@@ -76,9 +76,7 @@ class StoreReader(StorageReader):
         found = {plan.storage_data for plan in plans}
         if len(found) > 1:
             message = f"ranks found different checkpoints of run {self.run}: {sorted(map(str, found))}"
-            raise ConflictError(
-                message, hint="pass checkpoint_id, or load with run.load, where rank 0 decides"
-            )
+            raise ConflictError(message, hint="pass checkpoint_id, or load with run.load, where rank 0 decides")
         return plans
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
@@ -90,7 +88,7 @@ class StoreReader(StorageReader):
         return done
 
     @classmethod
-    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:  # noqa: ARG003 - torch's signature
         """Never chosen by DCP itself: a store is named by its settings, not by a checkpoint's name."""
         return False
 

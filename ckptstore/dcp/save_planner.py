@@ -90,9 +90,7 @@ class CheckpointSavePlanner(DefaultSavePlanner):
             metadata.state_dict_metadata[alias] = metadata.state_dict_metadata[name]
         self.structure = layout.to_json()
         paths = torch_paths(layout.root)
-        self.metadata = dataclasses.replace(
-            metadata, planner_data=PlannerData(paths, structure=self.structure)
-        )
+        self.metadata = dataclasses.replace(metadata, planner_data=PlannerData(paths, structure=self.structure))
         return plans, self.metadata
 
     def transform_object(self, write_item: WriteItem, object: Any) -> Any:  # noqa: A002  torch's name
@@ -145,8 +143,6 @@ def _layout(plans: Sequence[SavePlan]) -> Layout:
     held = Counter(item.index.fqn for item in items if item.type is not WriteItemType.SHARD)
     planned = {item.index.fqn for item in items}
     # a key that is tied on one rank and not on another is stored for the rank where it is not
-    aliases = {
-        alias: name for each in carried for alias, name in each["aliases"].items() if alias not in planned
-    }
+    aliases = {alias: name for each in carried for alias, name in each["aliases"].items() if alias not in planned}
     single = frozenset(name for name, ranks in held.items() if ranks == 1) if len(plans) > 1 else frozenset()
     return Layout(root, aliases, single)

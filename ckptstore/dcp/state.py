@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
 from torch.distributed.checkpoint.api import CheckpointException
 
 from ckptstore.config import Config
@@ -24,9 +24,7 @@ from manifests import Manifest, decode
 __all__ = ["LoadReport", "load_state", "own_errors", "save_state"]
 
 # A single process is what was meant: DCP warns of it at every call.
-warnings.filterwarnings(
-    "ignore", message="torch.distributed is (disabled|unavailable)", module="torch.distributed"
-)
+warnings.filterwarnings("ignore", message="torch.distributed is (disabled|unavailable)", module="torch.distributed")
 
 
 def save_state(
@@ -43,7 +41,7 @@ def save_state(
     """Save on every rank and commit on rank 0; every rank gets the manifest."""
     writer = StoreWriter(config, run=run, step=step, user=user, observer=observer)
     with own_errors():
-        metadata = dcp.save(
+        metadata = state_dict_saver.save(
             state,
             storage_writer=writer,
             checkpoint_id=name_of(name, step).checkpoint_id,
@@ -70,7 +68,7 @@ def load_state(
     planner = CheckpointLoadPlanner(strict=strict, allow_cast=allow_cast)
     reader = StoreReader(config, run=run, selected=selected, observer=observer)
     with own_errors():
-        dcp.load(
+        state_dict_loader.load(
             state, storage_reader=reader, planner=planner, process_group=group, no_dist=not is_distributed()
         )
     return planner.report

@@ -96,9 +96,7 @@ def flatten(state: Any) -> Flat:
 
 def _walk(value: Any, path: Path, add: Callable[[Path, Any], None]) -> Node:
     if len(path) > MAX_DEPTH:
-        raise UnsupportedValue(
-            f"{path[:3]}… is nested deeper than {MAX_DEPTH}, or contains itself", key=str(path[0])
-        )
+        raise UnsupportedValue(f"{path[:3]}… is nested deeper than {MAX_DEPTH}, or contains itself", key=str(path[0]))
     if is_stateful(value):
         value = value.state_dict()
     if not _is_opened(value, is_root=not path):
@@ -184,9 +182,7 @@ def _holds(value: Any, wanted: Callable[[Any], bool], depth: int) -> bool:
         return True  # it is opened, and refused there by name
     items = value if type(value) in {list, tuple} else value.values()
     return any(
-        _holds(item, wanted, depth + 1)
-        if type(item) in _CONTAINERS
-        else type(item) not in _PLAIN and wanted(item)
+        _holds(item, wanted, depth + 1) if type(item) in _CONTAINERS else type(item) not in _PLAIN and wanted(item)
         for item in items
     )
 
@@ -197,8 +193,7 @@ _PLAIN = frozenset({int, float, str, bytes, bool, type(None)})
 
 def _holds_dict(value: list[Any], depth: int) -> bool:
     return any(
-        type(item) in {dict, OrderedDict}
-        or (type(item) is list and depth < MAX_DEPTH and _holds_dict(item, depth + 1))
+        type(item) in {dict, OrderedDict} or (type(item) is list and depth < MAX_DEPTH and _holds_dict(item, depth + 1))
         for item in value
     )
 

@@ -30,9 +30,7 @@ def structure_from_json(document: Any) -> Node:
         root = _node(document, 0)
         _check_names(root)
     except (ValueError, TypeError, KeyError, AttributeError, RuntimeError, KeyCollision) as error:
-        raise CorruptError(
-            f"the checkpoint's structure is malformed: {error}", hint="run: ckpt verify"
-        ) from error
+        raise CorruptError(f"the checkpoint's structure is malformed: {error}", hint="run: ckpt verify") from error
     return root
 
 
@@ -123,8 +121,6 @@ def _in_order(node: Node) -> Node:
     children = node.children
     if node.kind == "list":
         if max(children) > _LARGEST_POSITION:
-            raise CorruptError(
-                f"a list in the checkpoint has a position {max(children)}", hint="run: ckpt verify"
-            )
+            raise CorruptError(f"a list in the checkpoint has a position {max(children)}", hint="run: ckpt verify")
         children = {position: children.get(position, Node("dict")) for position in range(max(children) + 1)}
     return Node(node.kind, {key: _in_order(child) for key, child in children.items()})

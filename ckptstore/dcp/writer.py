@@ -62,12 +62,10 @@ class StoreWriter(StorageWriter):
         """Name the next save."""
         self.checkpoint_id = checkpoint_id
 
-    def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
+    def set_up_storage_writer(self, is_coordinator: bool, *_args: Any, **kwargs: Any) -> None:
         """Check, on every rank and before anything is written, that this save can be as safe as asked."""
         if not kwargs.get("use_collectives", True):
-            message = (
-                "use_collectives=False: each rank would finish alone, and nobody could commit the checkpoint"
-            )
+            message = "use_collectives=False: each rank would finish alone, and nobody could commit the checkpoint"
             raise UsageError(message, hint="call dcp.save with use_collectives=True")
         opened = self._opened()
         places, failed = opened.writable()
@@ -121,7 +119,7 @@ class StoreWriter(StorageWriter):
         return StorageMeta(checkpoint_id=self.checkpoint_id, save_id=None)
 
     @classmethod
-    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:  # noqa: ARG003 - torch's signature
         """Never chosen by DCP itself: a store is named by its settings, not by a checkpoint's name."""
         return False
 

@@ -36,9 +36,7 @@ class Fragment:
 class Fetcher:
     """Reads for one load. A target that is out of reach once is asked no more while the load lasts."""
 
-    def __init__(
-        self, targets: Mapping[str, Target], executor: Executor, observer: Observer = ignore
-    ) -> None:
+    def __init__(self, targets: Mapping[str, Target], executor: Executor, observer: Observer = ignore) -> None:
         self._targets = targets
         self._executor = executor
         self._observer = observer
@@ -76,22 +74,18 @@ class Fetcher:
 
     def _read(self, source: Fragment, rows: range, start: int, into: Bytes) -> list[bool]:
         try:
-            self._targets[source.target].get_into(source.path, memoryview(into), start=start)
+            self._targets[source.target].get_into(source.path, into.data, start=start)
         except TargetError as error:
             self._note(source, error)
             return [False] * len(rows)
         good = [self._is_good(source, row, start, into) for row in rows]
         if not all(good):
-            self._observer(
-                FragmentDamaged(source.target, source.path, f"{good.count(False)} blocks fail their digest")
-            )
+            self._observer(FragmentDamaged(source.target, source.path, f"{good.count(False)} blocks fail their digest"))
         return good
 
     def _is_good(self, source: Fragment, row: int, start: int, into: Bytes) -> bool:
         low, high = source.want.shape.block_range(source.number, row)
-        return erasure.crc32c(into[low - start : high - start]) == self.expected(
-            source.want, source.number, row
-        )
+        return erasure.crc32c(into[low - start : high - start]) == self.expected(source.want, source.number, row)
 
     def _note(self, source: Fragment, error: TargetError) -> None:
         if not error.transient:

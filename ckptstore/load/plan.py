@@ -128,8 +128,6 @@ def _blocks(want: Want, starts: NDArray[np.int64], nbytes: int) -> set[tuple[int
     for start, stop in zip(low.tolist(), high.tolist(), strict=True):
         if max(start, done) < stop:
             for piece in want.shape.pieces(start, stop):
-                blocks.update(
-                    (piece.fragment, block) for block in want.shape.blocks_covering(piece.start, piece.stop)
-                )
+                blocks.update((piece.fragment, block) for block in want.shape.blocks_covering(piece.start, piece.stop))
             done = stop
     return blocks

@@ -14,9 +14,7 @@ from ckptstore.load.stripe import StripeRead
 __all__ = ["read", "verified"]
 
 
-def read(
-    requests: Sequence[Request], fetcher: Fetcher, buffers: BufferPool, observer: Observer = ignore
-) -> None:
+def read(requests: Sequence[Request], fetcher: Fetcher, buffers: BufferPool, observer: Observer = ignore) -> None:
     """Fill every request's `into`. Raises `DataLost`, `OutOfReach` or `CorruptError`; no unverified byte is copied."""
     wants = plan_wants(requests)
     total = sum(want.shape.length for want in wants)
@@ -27,7 +25,7 @@ def read(
 
 
 def verified(wants: Sequence[Want], fetcher: Fetcher, buffers: BufferPool) -> Iterator[StripeRead]:
-    """Each stripe with its wanted blocks good, in order. A stripe's buffer is used again after the next one is asked for."""
+    """Each stripe with its wanted blocks good, in order; its buffer is used again once the next one is asked for."""
     ahead: deque[StripeRead] = deque()
     waiting = deque(wants)
     try:
@@ -42,9 +40,7 @@ def verified(wants: Sequence[Want], fetcher: Fetcher, buffers: BufferPool) -> It
             buffers.give(stripe.buffer)
 
 
-def _read_ahead(
-    ahead: deque[StripeRead], waiting: deque[Want], fetcher: Fetcher, buffers: BufferPool
-) -> None:
+def _read_ahead(ahead: deque[StripeRead], waiting: deque[Want], fetcher: Fetcher, buffers: BufferPool) -> None:
     while waiting:
         size = waiting[0].shape.n * waiting[0].shape.span
         buffer = buffers.take_now(size) if ahead else buffers.take(size)

@@ -89,9 +89,7 @@ class StripeRead:
         if all((fragment, row) not in self._erased for fragment in wanted):
             return [fragment for fragment in wanted if (fragment, row) not in self._good]
         good = [fragment for fragment in range(self._shape.n) if (fragment, row) in self._good]
-        usable = [
-            f for f in range(self._shape.n) if (f, row) not in self._erased and (f, row) not in self._good
-        ]
+        usable = [f for f in range(self._shape.n) if (f, row) not in self._erased and (f, row) not in self._good]
         usable.sort(key=lambda fragment: (fragment not in wanted, fragment))
         short = self._shape.k - len(good)
         if short > len(usable):
@@ -136,20 +134,14 @@ class StripeRead:
 
     def _check_rebuilt(self, fragment: int, row: int) -> None:
         start, stop = self._shape.block_range(fragment, row)
-        if erasure.crc32c(self._span(fragment)[start:stop]) != self._fetcher.expected(
-            self.want, fragment, row
-        ):
+        if erasure.crc32c(self._span(fragment)[start:stop]) != self._fetcher.expected(self.want, fragment, row):
             message = f"{self._where(row)}: fragment {fragment}, rebuilt from good blocks, fails its digest"
-            raise CorruptError(
-                message, hint="the record's code or digests are wrong; run: ckpt verify --read-data"
-            )
+            raise CorruptError(message, hint="the record's code or digests are wrong; run: ckpt verify --read-data")
         self._good.add((fragment, row))
 
     def _give_up(self, row: int, left: int) -> None:
         unreachable = self._fetcher.silent(self.want)
-        message = (
-            f"{self._where(row)}: {left} of {self._shape.n} fragments are good, {self._shape.k} are needed"
-        )
+        message = f"{self._where(row)}: {left} of {self._shape.n} fragments are good, {self._shape.k} are needed"
         if left + unreachable >= self._shape.k:
             raise OutOfReach(f"{message}; {unreachable} are on targets out of reach", hint="run: ckpt doctor")
         raise DataLost(message, hint="run: ckpt verify --read-data")

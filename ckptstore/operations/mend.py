@@ -1,5 +1,8 @@
-"""One checkpoint's repair: its documents get their copies back, its shards their fragments, and where something
-moved, it gets a new version of its manifest."""
+"""One checkpoint's repair.
+
+Its documents get their copies back, its shards their fragments, and where something moved, it gets a new version
+of its manifest.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -142,7 +145,5 @@ class Mender:
         each = [survives(index.targets, 1, domains)]
         for shard in shards:
             each.append(survives(shard.record.targets, 1, domains))
-            each.append(
-                record_survives(fetch_document(ShardRecord, shard.record, self.opened.targets), domains)
-            )
+            each.append(record_survives(fetch_document(ShardRecord, shard.record, self.opened.targets), domains))
         return weakest(each)

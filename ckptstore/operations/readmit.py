@@ -32,9 +32,7 @@ def readmit_targets(opened: Opened, replace: Mapping[str, str]) -> tuple[list[st
 def _replace_members(opened: Opened, replace: Mapping[str, str], done: list[str], failed: list[str]) -> None:
     commits = {spec.name for spec in opened.config.targets if spec.commit}
     members = opened.group.members.targets
-    changes = {
-        old: new for old, new in replace.items() if old in members and new in commits and new not in members
-    }
+    changes = {old: new for old, new in replace.items() if old in members and new in commits and new not in members}
     if not changes:
         return
     try:

@@ -63,7 +63,7 @@ def plan_rebuild(
 
 
 def carry_out(opened: Opened, survey: ShardSurvey, plans: Sequence[StripePlan]) -> Rebuild:
-    """Read, rebuild and put what the plans say. Raises `DataLost` or `OutOfReach` where k good fragments can't be had."""
+    """Read, rebuild and put what the plans say. Raises `DataLost`, `OutOfReach` where too few fragments are good."""
     done = Rebuild()
     fetcher = Fetcher(opened.targets, opened.executor)
     homes: dict[int, list[str | None]] = {}
@@ -122,15 +122,13 @@ def _put(opened: Opened, plan: StripePlan, stripe: StripeRead, done: Rebuild) ->
         fragment, home = item
         source = Fragment(plan.survey.want, fragment, home)
         try:
-            opened.targets[home].put(source.path, memoryview(stripe.stored(fragment)))
+            opened.targets[home].put(source.path, stripe.stored(fragment).data)
         except TargetError as error:
             return error
         return None
 
     stuck = set()
-    for (fragment, home), error in zip(
-        plan.writes.items(), opened.executor.map(put, plan.writes.items()), strict=True
-    ):
+    for (fragment, home), error in zip(plan.writes.items(), opened.executor.map(put, plan.writes.items()), strict=True):
         if error is not None:
             stuck.add(fragment)
             done.failed.append(error.message)
@@ -148,9 +146,7 @@ def _new_record(record: ShardRecord, homes: Mapping[int, Sequence[str | None]]) 
     added = [home for row in homes.values() for home in row if home is not None]
     targets = list(dict.fromkeys([*record.targets, *added]))
     stripes = [
-        msgspec.structs.replace(
-            stripe, at=[None if home is None else targets.index(home) for home in homes[number]]
-        )
+        msgspec.structs.replace(stripe, at=[None if home is None else targets.index(home) for home in homes[number]])
         if number in homes
         else stripe
         for number, stripe in enumerate(record.stripes)

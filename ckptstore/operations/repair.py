@@ -1,7 +1,8 @@
-"""`ckpt repair`: targets that forgot their votes are re-admitted, manifests, marks, indexes and records get their
-copies back, and every fragment is rebuilt where it is bad and moved where it has no place of its own.
+"""`ckpt repair`: what is missing or damaged is put back.
 
-Idempotent: a second repair finds nothing to do. A checkpoint that can't be repaired doesn't keep others from it.
+Targets that forgot their votes are re-admitted, manifests, marks, indexes and records get their copies back, and
+every fragment is rebuilt where it is bad and moved where it has no place of its own. Idempotent: a second repair
+finds nothing to do. A checkpoint that can't be repaired doesn't keep others from it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ __all__ = ["RepairReport", "RepairResult", "repair"]
 
 @dataclass
 class RepairReport:
-    """All checkpoints; `votes`: copies of manifests and marks put back; `readmitted`: targets whose votes count again."""
+    """All checkpoints; `votes`: copies of manifests and marks put back; `readmitted`: targets that count again."""
 
     checkpoints: list[RepairResult] = field(default_factory=list)
     votes: int = 0
@@ -53,9 +54,7 @@ def repair(
     replacements = dict(replace or {})
     unknown = sorted(set(replacements.values()) - set(opened.targets))
     if unknown:
-        raise UsageError(
-            f"{', '.join(unknown)}: not among the store's targets", hint="add it to store.toml first"
-        )
+        raise UsageError(f"{', '.join(unknown)}: not among the store's targets", hint="add it to store.toml first")
     report = RepairReport(dry_run=dry_run)
     if not dry_run:
         report.readmitted, report.failed = readmit_targets(opened, replacements)

@@ -1,4 +1,4 @@
-"""What is really there of one shard: every fragment and record copy asked for, and with `read_data` every block checked.
+"""What is really there of one shard: fragments and record copies asked for, and blocks checked where they are read.
 
 Reads only. Missing, short, corrupt and out of reach are four different findings: the last one proves nothing.
 """
@@ -74,9 +74,7 @@ class StripeSurvey:
         reached = stripe_survives(self.want.shape, homes, domains)
         if reached.targets >= 0 or self.lost or self.undecided:
             return reached
-        return Survives(
-            0, 0
-        )  # bad blocks of several fragments lie in different rows: loadable, with nothing to spare
+        return Survives(0, 0)  # bad blocks of several fragments lie in different rows: loadable, with nothing to spare
 
     def _fewest(self, bad: Mapping[int, frozenset[int]]) -> int:
         rows = range(-(-self.want.shape.span // self.want.shape.block))
@@ -100,9 +98,7 @@ def survey_document(
     """Check every copy of an index or record. Returns the targets whose copy is missing or damaged, and why."""
     counts.expected += len(reference.targets)
     known = [name for name in reference.targets if name in opened.targets]
-    replies = opened.on_targets(
-        lambda target: _check_copy(target.get(reference.path), kind, reference), known
-    )
+    replies = opened.on_targets(lambda target: _check_copy(target.get(reference.path), kind, reference), known)
     bad: dict[str, str] = {}
     for name in reference.targets:
         reply = replies.get(name, f"{name} is not among the store's targets")
@@ -120,12 +116,8 @@ def survey_shard(
 ) -> ShardSurvey:
     """Ask for every fragment of a shard; read those of the stripes `chosen` as well."""
     record = shard.record
-    survey = ShardSurvey(
-        shard, reference, [_open(shard, number) for number in range(len(record.stripes))], {}, []
-    )
-    survey.bad_records = survey_document(
-        opened, "record", reference.record, type(record), counts, survey.findings
-    )
+    survey = ShardSurvey(shard, reference, [_open(shard, number) for number in range(len(record.stripes))], {}, [])
+    survey.bad_records = survey_document(opened, "record", reference.record, type(record), counts, survey.findings)
     _compare_listing(opened, survey, counts)
     _read(opened, survey, set(chosen))
     return survey
@@ -161,9 +153,7 @@ def _compare_listing(opened: Opened, survey: ShardSurvey, counts: Counts) -> Non
     shard = survey.shard
     prefix = paths.shard_data_prefix(shard.run, shard.record.shard_id)
     known = [name for name in shard.record.targets if name in opened.targets]
-    listings = opened.on_targets(
-        lambda target: {entry.path: entry.size for entry in target.list(prefix)}, known
-    )
+    listings = opened.on_targets(lambda target: {entry.path: entry.size for entry in target.list(prefix)}, known)
     for stripe in survey.stripes:
         for fragment in range(stripe.want.shape.n):
             if stripe.want.shape.stored(fragment):
@@ -228,7 +218,7 @@ def _bad_rows(opened: Opened, stripe: StripeSurvey, fragment: int) -> frozenset[
     source = Fragment(stripe.want, fragment, stripe.home(fragment) or "")
     with opened.buffers.lent(shape.stored(fragment)) as buffer:
         try:
-            opened.targets[source.target].get_into(source.path, memoryview(buffer))
+            opened.targets[source.target].get_into(source.path, buffer.data)
         except TargetError as error:
             return error
         rows = range(shape.blocks(fragment))

@@ -94,9 +94,7 @@ def check(opened: Opened, history: History, checkpoint: Checkpoint, fraction: fl
     reference = manifest.copies[0].index
     try:
         index = fetch_document(Index, reference, opened.targets)
-        health.bad_indexes = survey_document(
-            opened, "index", reference, Index, health.counts, health.findings
-        )
+        health.bad_indexes = survey_document(opened, "index", reference, Index, health.counts, health.findings)
         health.shards = [_shard(opened, health, shard, fraction) for shard in index.shards]
     except (CorruptError, OutOfReach) as error:
         health.state = "unknown" if isinstance(error, OutOfReach) else "lost"
@@ -111,7 +109,7 @@ def check(opened: Opened, history: History, checkpoint: Checkpoint, fraction: fl
             )
         )
         return health
-    _judge(opened, health, checkpoint, index)
+    _judge(opened, health, checkpoint)
     return health
 
 
@@ -125,9 +123,7 @@ def _check_votes(opened: Opened, history: History, checkpoint: Checkpoint, healt
         elif standing.state != "valid":
             health.findings.append(Finding("missing", "manifest", name, paths.IDENTITY, standing.reason))
         elif name in history.heard and name not in checkpoint.seen_on:
-            health.findings.append(
-                Finding("missing", "manifest", name, health.key, "the target counts, and lacks it")
-            )
+            health.findings.append(Finding("missing", "manifest", name, health.key, "the target counts, and lacks it"))
     for problem in history.problems:
         kind = "mark" if problem.name.startswith("marks/") else "manifest"
         if health.key in problem.name:
@@ -136,9 +132,7 @@ def _check_votes(opened: Opened, history: History, checkpoint: Checkpoint, healt
             ]
 
 
-def _shard(
-    opened: Opened, health: CheckpointHealth, reference: ShardReference, fraction: float
-) -> ShardSurvey:
+def _shard(opened: Opened, health: CheckpointHealth, reference: ShardReference, fraction: float) -> ShardSurvey:
     record = fetch_document(ShardRecord, reference.record, opened.targets)
     shard = Shard(health.run, record)
     chosen = _chosen_stripes(reference.shard_id, len(record.stripes), fraction)
@@ -156,7 +150,7 @@ def _chosen_stripes(shard_id: str, count: int, fraction: float) -> Iterator[int]
             yield stripe
 
 
-def _judge(opened: Opened, health: CheckpointHealth, checkpoint: Checkpoint, index: Index) -> None:
+def _judge(opened: Opened, health: CheckpointHealth, checkpoint: Checkpoint) -> None:
     stripes = [stripe for shard in health.shards for stripe in shard.stripes]
     silent = {finding.target for finding in health.findings if finding.kind == "unreachable"}
     each = [stripe.survives(opened.domains) for stripe in stripes]
@@ -187,7 +181,9 @@ def _doubled(opened: Opened, health: CheckpointHealth) -> bool:
                 full_tolerance(stripe.code.k, stripe.code.m, places),
             )
             if reached.targets < full.targets:
-                detail = f"fragments share targets: survives the loss of {reached.targets}, could survive {full.targets}"
+                detail = (
+                    f"fragments share targets: survives the loss of {reached.targets}, could survive {full.targets}"
+                )
                 path = paths.shard_data_prefix(health.run, shard.shard.record.shard_id)
                 health.findings.append(Finding("doubled", "fragment", "", path, detail))
                 return True

@@ -88,14 +88,12 @@ class _Shard:
         data[shape.length :] = 0
         rows = [parity[i * shape.span : (i + 1) * shape.span] for i in range(shape.m)]
         crc = erasure.encode_stripe(self.saver.code, data, shape.length, rows)
-        return Stripe(
-            offset=offset, length=shape.length, stored_length=shape.length, at=[None] * shape.n, crc=crc
-        )
+        return Stripe(offset=offset, length=shape.length, stored_length=shape.length, at=[None] * shape.n, crc=crc)
 
     def _send(self, stripe: Stripe, shape: erasure.StripeShape, buffer: Bytes) -> None:
         number = len(self.stripes)
         self.stripes.append(stripe)
-        view = memoryview(buffer)
+        view = buffer.data
         parts = [
             (
                 paths.fragment(self.saver.run, self.shard_id, number, i),
@@ -108,9 +106,7 @@ class _Shard:
             self.saver.buffers.give(buffer)
             self.saver.observer(Progress("save", shape.length, self.stream.length))
 
-        self.uploads.send(
-            parts, place_stripe(self.shard_id, number, shape.n, self.saver.places), stripe.at, done
-        )
+        self.uploads.send(parts, place_stripe(self.shard_id, number, shape.n, self.saver.places), stripe.at, done)
 
     def _check_living(self) -> None:
         """Stop at once when what failed puts the goal out of reach: the rest would be written for nothing."""
@@ -129,9 +125,7 @@ class _Shard:
         data, measures = pack(record)
         path = paths.record(self.saver.run, self.shard_id)
         count = copies_wanted(reached.targets, self.uploads.living)
-        holding, _ = put_copies(
-            path, data, count, self.uploads.living, self.saver.targets, self.saver.executor
-        )
+        holding, _ = put_copies(path, data, count, self.uploads.living, self.saver.targets, self.saver.executor)
         copies = survives(holding, 1, self._domains)
         return SavedShard(
             reference=ShardReference(
@@ -148,7 +142,7 @@ class _Shard:
         required = self.saver.require_tolerance
         if reached.targets < required:
             causes = "; ".join(error.message for error in self.uploads.failed.values())
-            message = f"what could be stored survives the loss of {reached.targets} targets, {required} required ({causes})"
+            message = f"what was stored survives the loss of {reached.targets} targets, {required} required ({causes})"
             raise ToleranceError(message, hint="run: ckpt doctor", reached=reached.targets, required=required)
 
     def _shape(self, length: int) -> erasure.StripeShape:

@@ -1,4 +1,4 @@
-"""Tensors as bytes: the logical bits of any dense tensor, flat and row-major, without a copy where it lies so already."""
+"""Tensors as bytes: the logical bits of any dense tensor, flat and row-major, copied only where it lies otherwise."""
 
 import numpy as np
 import torch

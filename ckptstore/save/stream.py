@@ -27,7 +27,7 @@ __all__ = ["Piece", "Stream", "lay_out", "split"]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A tensor, a chunk of one, or a byte object, to be stored under `fqn`. `key` is whatever the caller finds it by."""
+    """A tensor, a chunk of one, or a byte object, stored under `fqn`. `key` is whatever the caller finds it by."""
 
     key: Any
     fqn: str
@@ -61,9 +61,7 @@ def split(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
     for piece in pieces:
         cost = _header_cost(piece)
         if cost > HEADER_ROOM:
-            message = (
-                f"the name of {piece.fqn[:80]!r}… takes {cost} bytes of a header limited to {HEADER_LIMIT}"
-            )
+            message = f"the name of {piece.fqn[:80]!r}… takes {cost} bytes of a header limited to {HEADER_LIMIT}"
             raise UnsupportedValue(message, key=piece.fqn)
         if cost > room:
             yield group
@@ -75,9 +73,7 @@ def split(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
 
 def lay_out(pieces: Sequence[Piece]) -> Stream:
     """Order the pieces, name them and give each its place."""
-    ordered = sorted(
-        pieces, key=lambda p: (p.is_object, -dtype_named(p.dtype).itemsize, p.fqn, tuple(p.range or ()))
-    )
+    ordered = sorted(pieces, key=lambda p: (p.is_object, -dtype_named(p.dtype).itemsize, p.fqn, tuple(p.range or ())))
     names = _names(ordered)
     header, base = _header(ordered, names)
     entries = []
@@ -122,9 +118,7 @@ def _header(pieces: Sequence[Piece], names: Sequence[str]) -> tuple[bytes, int]:
 
 def _metadata(pieces: Sequence[Piece], names: Sequence[str]) -> dict[str, str]:
     offsets = {
-        name: {"saved_offsets": list(piece.range)}
-        for piece, name in zip(pieces, names, strict=True)
-        if piece.range
+        name: {"saved_offsets": list(piece.range)} for piece, name in zip(pieces, names, strict=True) if piece.range
     }
     sharding = json.dumps(offsets, separators=(",", ":"))
     return {"format": "pt", "DCP_SHARDING_INFO": sharding}  # what torch's Hugging Face reader looks for
