@@ -85,7 +85,7 @@ class _Tiling:
     """Decides whether boxes cover a whole box exactly once, in time linear in boxes x dimensions.
 
     Give every coordinate of every dimension a random number r, and every box the product over the dimensions
-    polynomials in the r, and agree by chance with a probability of at most dimensions / 2^61 (Schwartz,
+    of r(start) - r(stop): a signed sum over the corners of the box. If the boxes tile the whole, corners inside
     cancel, and their products add up to the product of the whole. If they don't, the two sides are different
     polynomials in the r, which agree by chance with a probability of at most dimensions / 2^61 (Schwartz,
     "Fast probabilistic algorithms for verification of polynomial identities", J. ACM 27, 1980; Zippel 1979).
