@@ -1,9 +1,10 @@
 """Targets: places that fail on their own, behind one set of verbs.
 
-`base` says what a target is. `directory`, `memory`, `objectstore` (S3, GCS, Azure by obstore) and `filesystem` (any
-fsspec filesystem) are targets; `retry`, `health`, `fault` and `meter` are wrappers with the same interface; `opening`
-puts them together from a URL. `probe` finds out what a service really does, `registers` fits a target to the commit
-protocol, and `testing` is the conformance suite that every target passes.
+`base` says what a target is. `directory`, `memory`, `objectstore` (S3, GCS, Azure by obstore) and
+`filesystem` (any fsspec filesystem) are targets; `retry`, `health`, `fault` and `meter` are wrappers with the
+same interface; `opening` puts them together from a URL. `probe` finds out what a service really does,
+`registers` fits a target to the commit protocol, and `testing` is the conformance suite that every target
+passes.
 """
 
 from importlib import import_module
@@ -15,21 +16,35 @@ from ckptstore.targets.memory import MemoryObjects, MemoryTarget
 from ckptstore.targets.opening import open_target
 
 if TYPE_CHECKING:
+    from ckptstore.targets.fault import FaultTarget
+    from ckptstore.targets.meter import MeterTarget
+    from ckptstore.targets.probe import Capabilities, probe_target
     from ckptstore.targets.registers import TargetRegister
 
 __all__ = [
     "Buffer",
+    "Capabilities",
     "DirectoryTarget",
     "Entry",
+    "FaultTarget",
     "MemoryObjects",
     "MemoryTarget",
+    "MeterTarget",
     "Reason",
     "Target",
     "TargetRegister",
     "open_target",
+    "probe_target",
 ]
 
-_LATER = {"TargetRegister": "ckptstore.targets.registers"}  # needs msgspec
+_LATER = {
+    "Capabilities": "ckptstore.targets.probe",
+    "FaultTarget": "ckptstore.targets.fault",
+    "MeterTarget": "ckptstore.targets.meter",
+    "TargetRegister": "ckptstore.targets.registers",
+    "probe_target": "ckptstore.targets.probe",
+}
+"""Names whose modules a listing never needs: `ckpt ls` has little time to import."""
 
 
 def __getattr__(name: str) -> Any:

@@ -16,8 +16,8 @@ _jittered = wait_random_exponential(multiplier=FIRST_SECONDS, max=LONGEST_SECOND
 def retrying(deadline: float) -> Retrying:
     """Calls a function until it succeeds, fails for good, or the next try would come `deadline` seconds from now.
 
-    Waits are random between zero and a doubling bound ("full jitter"), so clients that failed together don't come
-    back together: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
+    Waits are random between zero and a doubling bound ("full jitter"), so clients that failed together don't
+    come back together: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
     """
     return Retrying(
         retry=retry_if_exception(worth_another_try),

@@ -7,8 +7,9 @@ What the *service* behind a target must guarantee, and `testing.TargetTests` che
 - `put_if_absent` has one winner, however many race, where `can_put_if_absent` is true;
 - `modified` times come from one clock, the target's own.
 
-A verb raises `ckptstore.errors.TargetError` and, after a fork, `ForkedClient`; nothing else. Transient or permanent
-is decided where the error is made. A `TargetUnavailable` tells its `reason`, one of the words of `Reason`.
+A verb raises `ckptstore.errors.TargetError` and, after a fork, `ForkedClient`; nothing else. Transient or
+permanent is decided where the error is made. A `TargetUnavailable` tells its `reason`, one of the words of
+`Reason`.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +20,17 @@ from enum import StrEnum
 
 from ckptstore.errors import ShortObject, TargetError, TargetUnusable
 
-__all__ = ["Buffer", "Entry", "Reason", "Target", "as_buffers", "check_path", "check_prefix", "check_range"]
+__all__ = [
+    "Buffer",
+    "Entry",
+    "Reason",
+    "Target",
+    "as_buffers",
+    "check_path",
+    "check_paths",
+    "check_prefix",
+    "check_range",
+]
 
 Buffer = bytes | bytearray | memoryview
 """Bytes to put. A sequence of them is one object, concatenated, without a copy where the service allows it."""
@@ -93,7 +104,10 @@ class Target(ABC):
 
     @abstractmethod
     def delete(self, paths: Sequence[str]) -> Mapping[str, TargetError]:
-        """Delete each; absent is deleted. Returns what could not be, by path: an answer of 200 proves nothing alone."""
+        """Delete each; absent is deleted. Returns what could not be, by path, and raises nothing of that.
+
+        An answer of 200 proves nothing alone: S3 tells in its body which of a thousand it left.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -126,11 +140,14 @@ def check_path(path: str) -> str:
     """`path` if it can name an object on every kind of target; else `TargetUnusable`. Guards against traversal."""
     parts = path.split("/")
     if any(part in {"", ".", ".."} for part in parts) or not path.isprintable() or "\\" in path:
-        message = (
-            f"{path!r} can't name an object: it must be relative, printable, without empty, '.' or '..' parts"
-        )
+        message = f"{path!r} can't name an object: it must be relative, printable, without empty, '.' or '..' parts"
         raise TargetUnusable(message, path=path)
     return path
+
+
+def check_paths(paths: Sequence[str]) -> Sequence[str]:
+    """`paths` if all of them can name objects; else `TargetUnusable`."""
+    return [check_path(path) for path in paths]
 
 
 def check_prefix(prefix: str) -> str:
@@ -138,9 +155,7 @@ def check_prefix(prefix: str) -> str:
     if not prefix:
         return prefix
     if not prefix.endswith("/"):
-        raise TargetUnusable(
-            f"{prefix!r} must be empty or end in '/': a prefix names whole folders", path=prefix
-        )
+        raise TargetUnusable(f"{prefix!r} must be empty or end in '/': a prefix names whole folders", path=prefix)
     check_path(prefix[:-1])
     return prefix
 

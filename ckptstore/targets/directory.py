@@ -1,16 +1,16 @@
 """A target in a local directory: a disk, an NVMe drive, a mounted file system.
 
-An object is written to a temporary file beside the others, synced, and then given its name: by a hard link where it
-must be absent (link fails if the name is taken), by rename elsewhere. Then the folder is synced. Only then is it a
-success, so what a save calls durable is durable, and nobody ever sees half an object.
+An object is written to a temporary file beside the others, synced, and then given its name: by a hard link
+where it must be absent (link fails if the name is taken), by rename elsewhere. Then the folder is synced.
+Only then is it a success, so what a save calls durable is durable, and nobody ever sees half an object.
 """
 
 import errno
 import os
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 from ckptstore.errors import TargetError, TargetUnavailable, TargetUnusable
 from ckptstore.targets import posix
@@ -36,13 +36,13 @@ LINK_TRIES = 20  # each lost to a delete that removed the emptied folder between
 class DirectoryTarget(Target):
     """Objects as files below `root`, which must exist: it is made by `create_root` and by nothing else.
 
-    Holds no descriptor between verbs, so it may cross a fork. `root` itself may be a symbolic link; links below it
-    are never followed.
+    Holds no descriptor between verbs, so it may cross a fork. `root` itself may be a symbolic link; links
+    below it are never followed.
     """
 
     def __init__(self, name: str, root: str | os.PathLike[str], *, domain: str = "") -> None:
         super().__init__(name, domain=domain)
-        self.root = os.path.abspath(os.fspath(root))
+        self.root = str(Path(root).absolute())
         self._seen: posix.SeenFolders = set()
         self._swept = False
 
@@ -54,8 +54,8 @@ class DirectoryTarget(Target):
     def create_root(self) -> None:
         """Make the directory and those above it, durably."""
         with self._errors(""):
-            os.makedirs(self.root, exist_ok=True)
-            with posix.open_folder(os.path.dirname(self.root), (), self.name) as parent:
+            Path(self.root).mkdir(parents=True, exist_ok=True)
+            with posix.open_folder(str(Path(self.root).parent), (), self.name) as parent:
                 os.fsync(parent)
 
     def get(self, path: str, *, start: int = 0, length: int | None = None) -> Buffer:
@@ -125,9 +125,7 @@ class DirectoryTarget(Target):
 
     def _checked(self, path: str) -> str:
         if check_path(path).split("/", 1)[0] == TEMPORARY:
-            raise TargetUnusable(
-                f"{self.name}: {TEMPORARY}/ is kept for unfinished files", target=self.name, path=path
-            )
+            raise TargetUnusable(f"{self.name}: {TEMPORARY}/ is kept for unfinished files", target=self.name, path=path)
         return path
 
     @contextmanager
@@ -165,9 +163,7 @@ class DirectoryTarget(Target):
                 with suppress(FileNotFoundError):  # a rename took it away
                     os.unlink(unfinished, dir_fd=temporary)
 
-    def _publish(
-        self, temporary: int, unfinished: str, folders: Sequence[str], name: str, *, replace: bool
-    ) -> bool:
+    def _publish(self, temporary: int, unfinished: str, folders: Sequence[str], name: str, *, replace: bool) -> bool:
         for _ in range(LINK_TRIES):
             with (
                 suppress(FileNotFoundError),
@@ -177,9 +173,7 @@ class DirectoryTarget(Target):
                 os.fsync(folder)  # also where another was first: what we then read there must be durable
                 return created
         message = f"{self.name}: the folder of {name} or its unfinished file keeps vanishing"
-        raise TargetUnavailable(
-            message, target=self.name, path="/".join([*folders, name]), reason=Reason.BUSY
-        )
+        raise TargetUnavailable(message, target=self.name, path="/".join([*folders, name]), reason=Reason.BUSY)
 
     def _sweep(self, temporary: int) -> None:
         """Remove what dead writers left, once for each opening. Ages are by the target's clock: see `_now`."""
@@ -224,7 +218,7 @@ def _entry(path: str, status: os.stat_result) -> Entry:
 
 def _write_temporary(folder: int, pieces: Sequence[memoryview]) -> str:
     """A new synced file in `folder` holding `pieces`: its name. Nothing is left of it where that fails."""
-    name = f"{os.getpid()}-{secrets.token_hex(8)}"
+    name = f"{os.getpid()}-{os.urandom(8).hex()}"
     file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
     try:
         posix.write_fully(file, pieces)

@@ -14,8 +14,8 @@ __all__ = ["HealthTarget"]
 COOL_DOWN = 5.0  # seconds of the first rest; doubled each time the target is found dead again
 LONGEST = 60.0
 PATIENCE = {Reason.TIMEOUT: 0.0, Reason.UNREACHABLE: 1.0}
-"""For how many seconds a target may fail in this way before it is left alone. A time-out was patient already; a server
-that restarts refuses for about a second, and refusals are cheap."""
+"""For how many seconds a target may fail in this way before it is left alone. A time-out was patient already;
+a server that restarts refuses for about a second, and refusals are cheap."""
 
 T = TypeVar("T")
 
@@ -23,8 +23,9 @@ T = TypeVar("T")
 class HealthTarget(Wrapper):
     """Fails fast, with reason `resting`, while the inner target is thought dead; all threads share what one found.
 
-    After `cool_down` seconds one request is let through. It succeeds, and everybody may ask again; or it fails, and
-    the rest is twice as long, up to a minute. An answer of any kind, a refusal or an error 503 too, is a sign of life.
+    After `cool_down` seconds one request is let through. It succeeds, and everybody may ask again; or it
+    fails, and the rest is twice as long, up to a minute. An answer of any kind, a refusal or an error 503
+    too, is a sign of life.
     """
 
     def __init__(
@@ -73,12 +74,8 @@ class HealthTarget(Wrapper):
                 self._until = now + self._cool_down  # the others rest while this one looks
                 return True
             error, wait = self._dead_of, self._until - now
-        message = (
-            f"{self.name} is left alone for {wait:.1f} s more, {verb} was not sent, after: {error.message}"
-        )
-        raise TargetUnavailable(
-            message, hint=error.hint, **{**error.fields, "path": path, "reason": Reason.RESTING}
-        )
+        message = f"{self.name} is left alone for {wait:.1f} s more, {verb} was not sent, after: {error.message}"
+        raise TargetUnavailable(message, hint=error.hint, **{**error.fields, "path": path, "reason": Reason.RESTING})
 
     def _learn(self, error: TargetError | None, *, looking: bool) -> None:
         reason = error.fields.get("reason", Reason.BROKEN) if isinstance(error, TargetUnavailable) else None

@@ -23,9 +23,7 @@ class MemoryObjects:
 class MemoryTarget(Target):
     """Objects in a dict. A forked child would see a copy that nobody else sees, so there it raises `ForkedClient`."""
 
-    def __init__(
-        self, name: str, objects: MemoryObjects | None = None, *, domain: str = "", root: str = ""
-    ) -> None:
+    def __init__(self, name: str, objects: MemoryObjects | None = None, *, domain: str = "", root: str = "") -> None:
         super().__init__(name, domain=domain)
         self._objects = objects or MemoryObjects()
         self._root = root or name
@@ -81,9 +79,7 @@ class MemoryTarget(Target):
     def _held(self) -> dict[str, tuple[bytes, datetime]]:
         if os.getpid() != self._objects.pid:
             hint = "use a directory target, or keep the work in the process that opened the store"
-            raise ForkedClient(
-                f"{self.name}: a memory target lives in one process", hint=hint, target=self.name
-            )
+            raise ForkedClient(f"{self.name}: a memory target lives in one process", hint=hint, target=self.name)
         return self._objects.by_path
 
     def _find(self, path: str) -> tuple[bytes, datetime]:

@@ -1,14 +1,15 @@
 """From a URL and options to a target: which client, and which wrappers around it.
 
-A URL is taken literally: nothing in it is percent-decoded, `#`, `?` and `%` are ordinary characters of a prefix.
-`s3://bucket/a`, `s3://bucket/a/` and `s3://bucket//a/` are one place. The clients are imported here and only when a
-URL asks for them: `ckpt ls` of a local store has 0.4 s of CPU for everything.
+A URL is taken literally: nothing in it is percent-decoded, `#`, `?` and `%` are ordinary characters of a
+prefix. `s3://bucket/a`, `s3://bucket/a/` and `s3://bucket//a/` are one place. The clients are imported here
+and only when a URL asks for them: `ckpt ls` of a local store has 0.4 s of CPU for everything.
 """
 
 import os
 import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from ckptstore.errors import ConfigError
@@ -37,8 +38,9 @@ def open_target(
     """The target at `url`, with retries (outermost) and health around it. Nothing is connected to yet.
 
     `file:///path`, `file://relative` or a plain path (relative ones start in `folder`); `s3://bucket/prefix`,
-    `gs://…`, `az://container/…` by obstore; `memory://name`, shared in this process; `fsspec+<scheme>://…`, or any of
-    the others with `client = "fsspec"`, by fsspec. Raises `ConfigError` naming the key and the allowed values.
+    `gs://…`, `az://container/…` by obstore; `memory://name`, shared in this process; `fsspec+<scheme>://…`,
+    or any of the others with `client = "fsspec"`, by fsspec. Raises `ConfigError` naming the key and the
+    allowed values.
     """
     location = os.fspath(url)
     refuse_secrets(name, location, options or {})
@@ -51,9 +53,7 @@ def open_target(
 def _split(name: str, location: str) -> tuple[str, str]:
     match = URL.fullmatch(location)
     if not location or (match and not match["rest"] and match["scheme"] != "memory"):
-        raise ConfigError(
-            f"targets.{name}.url = {location!r}: nothing follows the scheme", key=f"targets.{name}.url"
-        )
+        raise ConfigError(f"targets.{name}.url = {location!r}: nothing follows the scheme", key=f"targets.{name}.url")
     return (match["scheme"].lower(), match["rest"]) if match else ("file", location)
 
 
@@ -73,11 +73,11 @@ def _client(name: str, scheme: str, rest: str, domain: str, options: Options, fo
     if scheme == "memory":
         root = _tidy(rest)
         return MemoryTarget(name, _memory.setdefault(root, MemoryObjects()), domain=domain, root=root)
-    return DirectoryTarget(name, os.path.join(folder, rest), domain=domain)
+    return DirectoryTarget(name, Path(folder) / rest, domain=domain)
 
 
 def _fsspec(name: str, scheme: str, rest: str, domain: str, options: Options) -> Target:
-    create: Callable[..., Target] = import_module("ckptstore.targets.filesystem").open_filesystem
+    create: Callable[..., Target] = import_module("ckptstore.targets.filesystem").FilesystemTarget
     if scheme in OBJECT_STORES:
         _bucket(name, scheme, rest)
     root = rest if scheme == "file" else _tidy(rest)

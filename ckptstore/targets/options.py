@@ -4,17 +4,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 from ckptstore.errors import ConfigError
 from ckptstore.targets.retry import DEADLINE
 
-__all__ = ["KINDS", "Options", "check_options", "refuse_secrets"]
+__all__ = ["KINDS", "LOOPBACK", "Options", "check_options", "refuse_secrets"]
 
+LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
 KINDS = ("file", "memory", "obstore", "fsspec")
 SECRET = re.compile(
     r"secret|password|passwd|token|credential|access_?key|account_?key|api_?key|private|sas|^key$|signature",
-    re.I,
+    re.IGNORECASE,
 )
 ENVIRONMENT = (
     "give credentials by environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS, "
@@ -26,8 +26,8 @@ ENVIRONMENT = (
 class Options:
     """Checked options. Times in seconds: see the table in `check_options` for what each is.
 
-    The bounds are what a request needs on a loaded machine, not what a good day gives: `connect_timeout` for the
-    connection, `read_timeout` for silence, `timeout` for the whole request with its body.
+    The bounds are what a request needs on a loaded machine, not what a good day gives: `connect_timeout` for
+    the connection, `read_timeout` for silence, `timeout` for the whole request with its body.
     """
 
     kind: str
@@ -60,9 +60,7 @@ RULES = {
     "endpoint": Rule(
         ("obstore", "fsspec"), (str,), '"http://host:port" or "https://…"', re.compile(r"https?://[^/?#@]+/?")
     ),
-    "region": Rule(
-        ("obstore", "fsspec"), (str,), 'a region\'s name, as in "us-east-1"', re.compile("[a-z0-9-]+")
-    ),
+    "region": Rule(("obstore", "fsspec"), (str,), 'a region\'s name, as in "us-east-1"', re.compile("[a-z0-9-]+")),
     "signed_payload": Rule(("obstore",), (bool,), "true or false"),
     "connect_timeout": Rule(("obstore", "fsspec"), (int, float), SECONDS),
     "read_timeout": Rule(("obstore", "fsspec"), (int, float), SECONDS),
@@ -109,14 +107,12 @@ def refuse_secrets(name: str, url: str, options: Mapping[str, Any]) -> None:
 
 def _refuse(name: str, key: str) -> None:
     where = f"targets.{name}.options.{key}"
-    raise ConfigError(
-        f"{where} looks like a secret; a store file never holds one", key=where, hint=ENVIRONMENT
-    )
+    raise ConfigError(f"{where} looks like a secret; a store file never holds one", key=where, hint=ENVIRONMENT)
 
 
 def _has_userinfo_or_query(url: str) -> bool:
-    parts = urlsplit(url)
-    return "@" in parts.netloc or bool(parts.query)
+    host = url.partition("://")[2].partition("/")[0]
+    return "@" in host or "?" in url
 
 
 def _fits(rule: Rule, value: object) -> bool:

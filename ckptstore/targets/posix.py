@@ -1,8 +1,8 @@
 """Files and folders by file descriptor: the part of a directory target that knows the operating system.
 
-Every step from a target's root down is taken with O_NOFOLLOW relative to the folder before it, so no symbolic link
-below the root is ever followed, and a root that vanished can't be made again by accident: mkdirat in a removed
-directory fails.
+Every step from a target's root down is taken with O_NOFOLLOW relative to the folder before it, so no symbolic
+link below the root is ever followed, and a root that vanished can't be made again by accident: mkdirat in a
+removed directory fails.
 """
 
 import errno
@@ -75,9 +75,7 @@ def open_root(root: str, target: str) -> int:
 
 
 @contextmanager
-def open_folder(
-    root: str, parts: Sequence[str], target: str, seen: SeenFolders | None = None
-) -> Iterator[int]:
+def open_folder(root: str, parts: Sequence[str], target: str, seen: SeenFolders | None = None) -> Iterator[int]:
     """A descriptor of the folder `parts` below the root. With `seen` given, missing folders are made, durably."""
     folder = open_root(root, target)
     try:

@@ -10,7 +10,8 @@ __all__ = ["TargetRegister"]
 class TargetRegister:
     """Adapts a `Target` to `manifests.Register`. Any failure is `manifests.Unavailable`, its cause the `TargetError`.
 
-    A refused or full target is to the protocol what one out of reach is: it counts for nothing, and the others decide.
+    A refused or full target is to the protocol what one out of reach is: it counts for nothing, and the
+    others decide.
     """
 
     def __init__(self, target: Target) -> None:

@@ -1,7 +1,8 @@
 """Retries: one policy for every target. What is worth another try was decided where the error was made.
 
-A `put_if_absent` that is tried again may meet its own earlier try, whose reply was lost; so after an uncertain try
-"something is there already" is settled by reading back: the same bytes are success. (icechunk's read-back rule.)
+A `put_if_absent` that is tried again may meet its own earlier try, whose reply was lost; so after an
+uncertain try "something is there already" is settled by reading back: the same bytes are success. (icechunk's
+read-back rule.)
 """
 
 import time
@@ -16,8 +17,8 @@ from ckptstore.targets.wrapper import Wrapper
 __all__ = ["DEADLINE", "RetryTarget", "worth_another_try"]
 
 DEADLINE = 30.0
-"""Seconds that one verb may take with all its tries. Longer than a throttled service needs to recover (20 s in the
-cases seen), short enough that a training job notices."""
+"""Seconds that one verb may take with all its tries. Longer than a throttled service needs to recover (20 s
+in the cases seen), short enough that a training job notices."""
 
 T = TypeVar("T")
 
@@ -25,8 +26,8 @@ T = TypeVar("T")
 class RetryTarget(Wrapper):
     """Tries transient errors again, with jittered exponential backoff, until `deadline` seconds after the first try.
 
-    Fails at once on a permanent error, and on a target that `health` lets rest. Raises the last error, which then says
-    how many tries there were (`tries`) and how long they took (`seconds`).
+    Fails at once on a permanent error, and on a target that `health` lets rest. Raises the last error, which
+    then says how many tries there were (`tries`) and how long they took (`seconds`).
     """
 
     def __init__(self, inner: Target, *, deadline: float = DEADLINE) -> None:
@@ -83,9 +84,7 @@ class RetryTarget(Wrapper):
             message = f"{self.name}: {path} came and went"
             raise TargetUnavailable(message, target=self.name, path=path, reason=Reason.BUSY) from error
 
-    def _again(
-        self, verb: str, path: str, operation: Callable[[], T], first: TargetUnavailable, begun: float
-    ) -> T:
+    def _again(self, verb: str, path: str, operation: Callable[[], T], first: TargetUnavailable, begun: float) -> T:
         """Go on after the first failure. tenacity is imported only now: where nothing fails it costs nothing."""
         left = self.deadline - (time.monotonic() - begun)
         failures = [first]
@@ -117,9 +116,7 @@ def worth_another_try(error: BaseException) -> bool:
 def _exhausted(
     last: TargetUnavailable, failures: Sequence[TargetUnavailable], verb: str, path: str, seconds: float
 ) -> TargetUnavailable:
-    cause = next(
-        (error for error in reversed(failures) if error.fields.get("reason") != Reason.RESTING), last
-    )
+    cause = next((error for error in reversed(failures) if error.fields.get("reason") != Reason.RESTING), last)
     message = f"{cause.message} ({verb} tried {len(failures)} times in {seconds:.1f} s)"
     fields = {**cause.fields, "path": path, "tries": len(failures), "seconds": seconds}
     return TargetUnavailable(message, hint=cause.hint, **fields)

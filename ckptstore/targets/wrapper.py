@@ -14,7 +14,8 @@ T = TypeVar("T")
 class Wrapper(Target):
     """Passes every verb on to `inner` by way of `call`, which is what a wrapper overrides.
 
-    A listing is collected before it is handed out: a wrapper can begin it again without giving an entry twice.
+    A listing is collected before it is handed out: a wrapper can begin it again without giving an entry
+    twice.
     """
 
     def __init__(self, inner: Target) -> None:

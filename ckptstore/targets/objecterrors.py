@@ -1,0 +1,113 @@
+"""What went wrong at an object store, as one of our errors.
+
+By the service's error code, by HTTP status, or by how the connection failed: one table for every service.
+Made for obstore, which tells most of this only in its text.
+"""
+
+import re
+
+from ckptstore.errors import (
+    AccessDenied,
+    NoSpace,
+    ObjectNotFound,
+    ShortObject,
+    TargetError,
+    TargetUnavailable,
+    TargetUnusable,
+)
+from ckptstore.targets.base import Reason
+
+__all__ = ["CODES", "CREDENTIALS", "STATUSES", "Meaning", "by_status", "error_for"]
+
+Meaning = tuple[type[TargetError], Reason | None, str]
+"""Our error, why a target was unavailable (else None), and what to do next."""
+
+KEYS = "check the credentials in the environment and what they may do"
+CLOCK = "set this machine's clock"
+CREDENTIALS: Meaning = (AccessDenied, None, KEYS)
+ROOM = "free some space, raise the quota or add a target"
+REGION = "set options.region and options.endpoint to the bucket's"
+
+CODES: dict[str, Meaning] = {
+    "NoSuchBucket": (TargetUnavailable, Reason.GONE, "make the bucket, or mend the target's url"),
+    "ContainerNotFound": (TargetUnavailable, Reason.GONE, "make the container, or mend the target's url"),
+    "RequestTimeout": (TargetUnavailable, Reason.BROKEN, ""),  # S3 says 400 where a body came too slowly
+    "RequestTimeTooSkewed": (AccessDenied, None, CLOCK),
+    "ExpiredToken": CREDENTIALS,
+    "InvalidToken": CREDENTIALS,
+    "AuthorizationHeaderMalformed": (AccessDenied, None, REGION),
+    "QuotaExceeded": (NoSpace, None, ROOM),
+    "XMinioStorageFull": (NoSpace, None, ROOM),
+}
+"""By the service's own code, where that says more than the status does."""
+
+STATUSES: dict[int, Meaning] = {
+    401: CREDENTIALS,
+    403: CREDENTIALS,
+    404: (ObjectNotFound, None, ""),
+    408: (TargetUnavailable, Reason.BROKEN, ""),
+    409: (TargetUnavailable, Reason.BUSY, ""),  # S3: two conditional writes at once, neither may have won
+    416: (ShortObject, None, ""),
+    429: (TargetUnavailable, Reason.BUSY, ""),
+    501: (TargetUnusable, None, "the service lacks an operation that a target needs"),
+    507: (NoSpace, None, ROOM),
+}
+"""By HTTP status. Other 5xx are `TargetUnavailable` and busy, other 4xx `TargetUnusable`: asking again changes nothing."""
+
+CONNECTIONS: dict[str, Meaning] = {
+    "Connect": (TargetUnavailable, Reason.UNREACHABLE, "check the endpoint and the network"),
+    "Timeout": (
+        TargetUnavailable,
+        Reason.TIMEOUT,
+        "check the network, or raise options.read_timeout and options.timeout",
+    ),
+    "Interrupted": (TargetUnavailable, Reason.BROKEN, ""),
+    "Request": (TargetUnavailable, Reason.BROKEN, ""),
+    "Decode": (TargetUnavailable, Reason.BROKEN, ""),
+    "BareRedirect": (TargetUnusable, None, REGION),
+    "NotPartial": (ShortObject, None, ""),  # rclone answers a range past the end with the whole object
+}
+"""By how the connection failed: the kinds of obstore's HttpError, and three that stand in its text otherwise."""
+
+CONNECTION_WORDS = {
+    "Connect": "no connection",
+    "Timeout": "no answer in time",
+    "BareRedirect": "the bucket is elsewhere",
+    "NotPartial": "fewer bytes than the range asked for",
+}
+
+STATUS = re.compile(r"status code: (\d{3})")
+CODE = re.compile(r"<Code>(\w+)</Code>|\"reason\": ?\"(\w+)\"")
+KIND = re.compile(r"HttpError \{\s*kind: (\w+)|\b(BareRedirect|NotPartial)\b")
+METADATA_SERVICE = re.compile(r"169\.254\.169\.254|metadata\.google|MissingCredentials|InstanceMetadata")
+
+
+def error_for(error: Exception, target: str, path: str) -> TargetError:
+    """The typed error for an exception of obstore. Its text is not repeated: it is long, and may hold a signature."""
+    text = str(error)
+    what, (kind, reason, hint) = _meaning(text)
+    message = f"{target}: {path or 'the root'}: {what}"
+    fields = {"reason": reason} if reason else {}
+    return kind(message, target=target, path=path, hint=hint or None, **fields)
+
+
+def _meaning(text: str) -> tuple[str, Meaning]:
+    if METADATA_SERVICE.search(text):  # asked only where the environment gives no credentials
+        return "no credentials in the environment", CREDENTIALS
+    if status := STATUS.search(text):
+        match = CODE.search(text)
+        code = (match[1] or match[2]) if match else ""
+        number = int(status[1])
+        return f"HTTP {number} {code}".rstrip(), CODES.get(code) or STATUSES.get(number) or by_status(number)
+    match = KIND.search(text)
+    kind = (match[1] or match[2]) if match else ""
+    if kind in CONNECTIONS:
+        return CONNECTION_WORDS.get(kind, "the connection broke"), CONNECTIONS[kind]
+    return text.partition("\n")[0][:200], (TargetUnusable, None, "")
+
+
+def by_status(status: int) -> Meaning:
+    """What a status means that has no entry of its own: 5xx may pass, other refusals stay."""
+    if status >= 500:  # noqa: PLR2004 - a class of HTTP statuses
+        return TargetUnavailable, Reason.BUSY, ""
+    return TargetUnusable, None, ""

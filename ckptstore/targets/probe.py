@@ -1,0 +1,140 @@
+"""What a service really does, found out by doing it: for `init`, `doctor` and opening for writing.
+
+The promises that commits rest on can't be read off a product's name: rclone's S3 server answers 200 to a
+conditional put and overwrites (so do mocks, proxies and old versions of many others).
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ckptstore.errors import ObjectNotFound, TargetError, TargetUnavailable
+from ckptstore.targets.base import Target
+
+__all__ = ["Capabilities", "probe_target"]
+
+RACERS = 4
+RACES = 2  # with 4 racers each: a server that looks and then writes shows it about always
+
+Check = Callable[[Target, str], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a target was seen to do. `problems` says in words what it does not, by capability."""
+
+    target: str
+    problems: dict[str, str]
+
+    @property
+    def can_hold_fragments(self) -> bool:
+        """It keeps what is put, gives it back at once, in parts too, lists it, and deletes."""
+        return not self.problems.keys() & {"read after write", "ranges", "listing", "delete"}
+
+    @property
+    def can_commit(self) -> bool:
+        """It can hold manifests too: a put-if-absent has one winner."""
+        return not self.problems
+
+
+def probe_target(target: Target) -> Capabilities:
+    """Try what a target must do, in a folder of its own that is empty again afterwards.
+
+    Raises `TargetError` where the target can't be asked: out of reach, access denied, full. About 30 small
+    requests.
+    """
+    folder = f"probe/{os.urandom(8).hex()}/"
+    problems: dict[str, str] = {}
+    try:
+        for capability, check in CHECKS.items():
+            problem = check(target, folder)
+            if problem is not None:
+                problems[capability] = problem
+    finally:
+        with suppress(TargetError):
+            target.delete([entry.path for entry in target.list(folder)])
+    return Capabilities(target.name, problems)
+
+
+def _read_after_write(target: Target, folder: str) -> str | None:
+    path, data = f"{folder}object", os.urandom(1000)
+    for content in (os.urandom(500), data):
+        target.put(path, content)
+    try:
+        if bytes(target.get(path)) != data or target.head(path).size != len(data):
+            return "an object just put reads differently"
+    except ObjectNotFound:
+        return "an object just put is not found"
+    return None
+
+
+def _ranges(target: Target, folder: str) -> str | None:
+    path, data = f"{folder}ranges", os.urandom(1000)
+    target.put(path, data)
+    with suppress(ObjectNotFound):
+        if bytes(target.get(path, start=100, length=50)) == data[100:150]:
+            return None
+    return "a range of an object reads differently from the object"
+
+
+def _listing(target: Target, folder: str) -> str | None:
+    path = f"{folder}listed"
+    target.put(path, b"listed")
+    listed = any(entry.path == path and entry.size == len(b"listed") for entry in target.list(folder))
+    return None if listed else "an object just put is not listed"
+
+
+def _put_if_absent(target: Target, folder: str) -> str | None:
+    path = f"{folder}once"
+    try:
+        if not target.put_if_absent(path, b"first"):
+            return "put-if-absent refuses to create an object that is not there"
+        if target.put_if_absent(path, b"second") or bytes(target.get(path)) != b"first":
+            return "put-if-absent overwrites: a second writer was not refused"
+        races = [_race(target, f"{folder}race-{number}") for number in range(RACES)]
+    except TargetUnavailable:
+        raise
+    except TargetError as error:
+        return f"put-if-absent fails: {error.message}"
+    return next((problem for problem in races if problem is not None), None)
+
+
+def _race(target: Target, path: str) -> str | None:
+    start = threading.Barrier(RACERS)
+
+    def put(racer: int) -> bool:
+        start.wait()
+        return target.put_if_absent(path, b"racer %d" % racer)
+
+    with ThreadPoolExecutor(RACERS) as pool:
+        won = [racer for racer, created in enumerate(pool.map(put, range(RACERS))) if created]
+    if len(won) != 1:
+        return f"put-if-absent let {len(won)} of {RACERS} racing writers win"
+    if bytes(target.get(path)) != b"racer %d" % won[0]:
+        return "put-if-absent kept another writer's bytes than the winner's"
+    return None
+
+
+def _delete(target: Target, folder: str) -> str | None:
+    path = f"{folder}deleted"
+    target.put(path, b"deleted")
+    failed = target.delete([path, f"{folder}never-there"])
+    if failed:
+        return f"delete fails: {next(iter(failed.values())).message}"
+    try:
+        target.head(path)
+    except ObjectNotFound:
+        return None
+    return "an object just deleted is still there"
+
+
+CHECKS: dict[str, Check] = {
+    "read after write": _read_after_write,
+    "ranges": _ranges,
+    "listing": _listing,
+    "put-if-absent": _put_if_absent,
+    "delete": _delete,
+}
