@@ -44,6 +44,7 @@ from manifests.errors import (
 from manifests.group import Committed, Group, init_store
 from manifests.heal import Healed
 from manifests.history import Checkpoint, History, Problem
+from manifests.log import Event
 from manifests.registers import Register
 from manifests.schema import (
     Begun,
@@ -88,6 +89,7 @@ __all__ = [
     "Document",
     "DuplicateKey",
     "DuplicateName",
+    "Event",
     "Fenced",
     "FormatError",
     "Group",

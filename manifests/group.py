@@ -9,6 +9,7 @@ import msgspec
 from manifests import change, commit, heal, membership, paths
 from manifests.errors import NoSuchCheckpoint
 from manifests.history import Checkpoint, History, Problem, read_history
+from manifests.log import Event, read_log
 from manifests.quorum import Scope, View, survey, with_view
 from manifests.registers import Register, Steps, T, drive
 from manifests.schema import Manifest, Mark, Members
@@ -171,6 +172,10 @@ class Group:
             message = f"{run}: there is no save {ordinal} of session {session}"
             raise NoSuchCheckpoint(message, run=run, session=session, ordinal=ordinal)
         return found
+
+    def log(self, run: str) -> tuple[Event, ...]:
+        """Read everything that happened in a run, in order."""
+        return self._attempt(lambda view: read_log(view, run))
 
     def runs(self) -> list[str]:
         """Return the names of the runs, by listing all small objects: `heal` and re-admission need it, not more."""
