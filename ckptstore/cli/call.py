@@ -1,0 +1,150 @@
+"""What every command shares: the options `--store`, `--run`, `--json` and `-v`, and what they lead to."""
+
+import inspect
+import sys
+import traceback
+from collections.abc import Callable
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ckptstore.cli.failures import FAILED, failure_of
+from ckptstore.cli.output import Output, silence
+from ckptstore.cli.wording import joined
+from ckptstore.errors import NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from ckptstore.config import Config
+    from ckptstore.events import Observer
+    from ckptstore.opened import Opened
+    from manifests import History
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option("--store", envvar="CKPT_STORE", metavar="PATH", help="The store's settings: a store.toml.", show_default=False),
+]
+RunOption = Annotated[str, typer.Option("--run", metavar="RUN", help="The training run.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON on stdout; the last line is the summary.")]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Tell on stderr what happens underneath, and show tracebacks.")
+]
+
+__all__ = ["Call", "command"]
+
+
+class Call:
+    """One call of a command: its store, its run, its output."""
+
+    def __init__(self, name: str, *, store: str | None, run: str, as_json: bool, verbose: bool) -> None:
+        self.store = store
+        self.run = run
+        self.verbose = verbose
+        self.output = Output(name, as_json=as_json)
+
+    @property
+    def path(self) -> str:
+        """Where store.toml is. Raises `UsageError` where nobody said."""
+        if self.store is None:
+            raise UsageError("no store is named", hint="name it with --store store.toml or CKPT_STORE, or make one: ckpt init")
+        return self.store
+
+    @cached_property
+    def config(self) -> "Config":
+        """The store's settings. Raises `ConfigError`."""
+        from ckptstore.config import Config
+
+        return Config.load(self.path)
+
+    @cached_property
+    def opened(self) -> "Opened":
+        """The open store."""
+        from ckptstore.opened import shared
+
+        self.check_run()
+        return shared(self.config)
+
+    def history(self, run: str | None = None) -> "History":
+        """What a run holds. Raises `OutOfReach`, and `NotFoundError` where there is no store."""
+        from ckptstore.opened import protocol_errors
+
+        with protocol_errors():
+            return self.opened.group.history(run or self.run)
+
+    def runs(self) -> list[str]:
+        """The runs that there are."""
+        from ckptstore.store import Store
+
+        return Store(self.config).runs()
+
+    def check_run_is_known(self) -> None:
+        """An empty run is fine; one that was never opened while others were is a slip of the pen: `NotFoundError`."""
+        runs = self.runs()
+        if runs and self.run not in runs:
+            raise NotFoundError(f"there is no run {self.run}; there are {joined(runs)}", hint="run: ckpt ls --all-runs")
+
+    def watching(self) -> "Watching":
+        """A context that gives an observer, and shows what it hears as progress bars and notes."""
+        return Watching(self)
+
+    def check_run(self) -> None:
+        """Raise `UsageError` for a name that no run can have."""
+        from manifests import UnsafeName, paths
+
+        try:
+            paths.check_run(self.run)
+        except UnsafeName as error:
+            raise UsageError(f"--run: {error.message}", hint="see the runs: ckpt ls --all-runs") from error
+
+
+class Watching:
+    """Shows long work: bars while a person watches, notes about targets that fail, with -v about fragments too."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    def __enter__(self) -> "Observer":
+        from ckptstore.cli.progress import Progress
+
+        self._progress = Progress(self._call.output, verbose=self._call.verbose)
+        return self._progress.observe
+
+    def __exit__(self, *exc: object) -> None:
+        self._progress.close()
+
+
+def command(function: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options that all commands have; the function gets them as its first argument, a `Call`.
+
+    What the function raises ends here: it is told, and its exit code returned.
+    """
+
+    @wraps(function)
+    def called(*args: Any, store: str | None, run: str, as_json: bool, verbose: bool, **options: Any) -> int:
+        call = Call(function.__name__.strip("_"), store=store, run=run, as_json=as_json, verbose=verbose)
+        try:
+            return function(call, *args, **options)
+        except BrokenPipeError:  # whoever read our output has seen enough
+            silence()
+            return FAILED
+        except (Exception, KeyboardInterrupt) as error:
+            if verbose:
+                traceback.print_exception(error, file=sys.stderr)
+            return call.output.failure(failure_of(error))
+
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    called.__signature__ = inspect.Signature([*own, *_COMMON])  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, *_COMMON]}
+    return called
+
+
+def _common(name: str, default: Any, annotation: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+_COMMON = [
+    _common("store", None, StoreOption),
+    _common("run", "default", RunOption),
+    _common("as_json", False, JsonOption),
+    _common("verbose", False, VerboseOption),
+]

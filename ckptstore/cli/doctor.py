@@ -1,0 +1,58 @@
+"""`ckpt doctor`: is every target well."""
+
+from typing import TYPE_CHECKING
+
+from ckptstore.cli.call import Call
+from ckptstore.cli.wording import count, size, survival
+
+if TYPE_CHECKING:
+    from ckptstore.operations.doctor import DoctorReport, TargetHealth
+
+__all__ = ["doctor"]
+
+
+def doctor(call: Call) -> int:
+    """Try every target out: reachable, the right one, able to do what it must, its clock, its room.
+
+    Says what may still be lost for loading and for saving. Leaves nothing behind on the targets.
+    """
+    from ckptstore.operations.doctor import examine
+
+    report = examine(call.opened)
+    rows = [_row(health) for health in report.targets]
+    headings = ["target", "domain", "state", "standing", "latency", "clock", "free"]
+    call.output.table(headings, rows, right=("latency", "clock", "free"))
+    for health in report.targets:
+        for problem in health.problems:
+            call.output.say(f"{health.name}: {problem}")
+    _tell(call, report)
+    return call.output.summary(report.exit_code, store=call.config.name, report=report)
+
+
+def _row(health: "TargetHealth") -> list[str]:
+    return [
+        health.name,
+        health.domain,
+        "good" if not health.problems else "bad" if health.reachable else "out of reach",
+        health.standing,
+        "" if health.latency is None else f"{health.latency * 1000:.1f} ms",
+        "" if health.clock_offset is None else f"{health.clock_offset:+.1f} s",
+        "" if health.free is None else size(health.free),
+    ]
+
+
+def _tell(call: Call, report: "DoctorReport") -> None:
+    good = sum(not health.problems for health in report.targets)
+    call.output.say(f"{good} of {count(len(report.targets), 'target')} good")
+    if report.quorums is None:
+        word = "there is no store here yet  (next: ckpt init)" if report.exit_code == 10 else "too few targets answer"  # noqa: PLR2004
+        call.output.say(word)
+        return
+    call.output.say(f"what is saved now onto the good ones {survival(*report.tolerance)}")
+    for what, more in (("loading", report.loading_survives), ("saving", report.saving_survives)):
+        word = "is not possible now" if more < 0 else f"survives the loss of {count(more, 'more commit target')}"
+        call.output.say(f"{what} {word}")
+    if report.loading_survives > report.saving_survives >= 0:
+        call.output.say("loading outlasts saving: more targets would let saving go on as well")
+    if report.exit_code:
+        call.output.note("next: ckpt repair, once what is out of reach is back or replaced in store.toml")

@@ -1,0 +1,38 @@
+"""From a command line to an exit code: 0 well, 1 failed, 2 usage, and those of `ckptstore.errors`."""
+
+from collections.abc import Sequence
+
+from ckptstore.cli.failures import BAD_USAGE, failure_of, usage_failure
+from ckptstore.cli.output import Output, printable
+
+__all__ = ["run"]
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command. Whatever goes wrong is told on stderr, and with `--json` on stdout as well."""
+    try:
+        from ckptstore.cli.app import app
+
+        code: int | None = app(args=list(arguments), prog_name="ckpt", standalone_mode=False)
+    except KeyboardInterrupt as error:
+        return _output(arguments).failure(failure_of(error))
+    except Exception as error:
+        if getattr(error, "exit_code", None) != BAD_USAGE or not hasattr(error, "format_message"):
+            return _output(arguments).failure(failure_of(error))
+        return _misused(error, arguments)
+    return code or 0
+
+
+def _misused(error: Exception, arguments: Sequence[str]) -> int:
+    """Typer's own errors: an unknown option, a missing argument, a number that is none."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "ckpt"
+    message = error.format_message()  # type: ignore[attr-defined]
+    if not arguments:  # `ckpt` alone asks for help
+        print(printable(message))
+        return BAD_USAGE
+    return _output(arguments, path.rpartition(" ")[2]).failure(usage_failure(message, path))
+
+
+def _output(arguments: Sequence[str], command: str = "") -> Output:
+    return Output(command, as_json="--json" in arguments)

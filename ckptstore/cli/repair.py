@@ -1,0 +1,113 @@
+"""`ckpt repair`: put back what is missing or damaged."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ckptstore.cli.call import Call
+from ckptstore.cli.selecting import Name, Step, Tag, Which, selected
+from ckptstore.cli.wording import count, joined, size, survival
+from ckptstore.errors import UsageError
+
+if TYPE_CHECKING:
+    from ckptstore.operations.repair import RepairReport, RepairResult
+
+Replace = Annotated[
+    list[str] | None,
+    typer.Option("--replace", metavar="OLD=NEW", help="Move what was on OLD to NEW; may be repeated.", show_default=False),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and write nothing.")]
+
+__all__ = ["repair"]
+
+
+def repair(
+    call: Call,
+    which: Which = None,
+    step: Step = None,
+    name: Name = None,
+    tag: Tag = None,
+    replace: Replace = None,
+    dry_run: DryRun = False,
+) -> int:
+    """Give every checkpoint, or the one named, its full tolerance back.
+
+    Rebuilds fragments that are missing or damaged, restores records, manifests and marks, and re-admits targets that
+    were wiped. With --replace a target that is gone gives way to another of store.toml. A second repair finds nothing
+    to do. Exits as `ckpt verify` would afterwards.
+    """
+    from ckptstore.operations.repair import repair as mend
+
+    with call.watching() as observer:
+        report = mend(
+            call.opened,
+            [call.run],
+            selected(which, step, name, tag),
+            replace=_replacements(replace or []),
+            dry_run=dry_run,
+            observer=observer,
+        )
+    for result in report.checkpoints:
+        _tell(call, result, dry_run=dry_run)
+        call.output.record("checkpoint", **_fields(result))
+    return _sum_up(call, report)
+
+
+def _replacements(pairs: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in pairs:
+        old, equals, new = pair.partition("=")
+        if not (old and equals and new) or old in found:
+            raise UsageError(f"--replace {pair}: a target gone and the one in its place are wanted", hint="--replace b=g")
+        found[old] = new
+    return found
+
+
+def _fields(result: "RepairResult") -> dict[str, Any]:
+    from ckptstore.operations.verify import VerifyReport
+
+    names = ("run", "key", "name", "state", "rebuilt", "moved", "restored", "failed", "bytes")
+    tolerance = {"targets": result.tolerance.targets, "domains": result.tolerance.domains}
+    return {
+        **{name: getattr(result, name) for name in names},
+        "tolerance": tolerance,
+        "code": VerifyReport.CODES[result.state],
+    }
+
+
+def _tell(call: Call, result: "RepairResult", *, dry_run: bool) -> None:
+    done = [
+        f"{number} {word}" for word in ("rebuilt", "moved", "restored") if (number := getattr(result, word))
+    ]
+    would = "would be " if dry_run and done else ""
+    what = f"{would}{', '.join(done)}" if done else "nothing to do"
+    much = f" ({size(result.bytes)})" if result.bytes else ""
+    call.output.say(f"{result.name}: {what}{much}; {result.state}, {survival(*result.tolerance)}")
+    for failure in result.failed:
+        call.output.say(f"  failed: {failure}")
+
+
+def _sum_up(call: Call, report: "RepairReport") -> int:
+    if report.readmitted:
+        call.output.say(f"re-admitted: {joined(report.readmitted)}")
+    if report.votes:
+        call.output.say(f"{count(report.votes, 'manifest or mark')} put back")
+    for failure in report.failed:
+        call.output.say(f"failed: {failure}")
+    if report.exit_code:
+        call.output.note("next: ckpt doctor, then ckpt repair again")
+    worst = min(((r.tolerance.targets, r.tolerance.domains) for r in report.checkpoints), default=(-1, -1))
+    return call.output.summary(
+        report.exit_code,
+        store=call.config.name,
+        run=call.run,
+        dry_run=report.dry_run,
+        checkpoints=len(report.checkpoints),
+        rebuilt=sum(result.rebuilt for result in report.checkpoints),
+        moved=sum(result.moved for result in report.checkpoints),
+        restored=sum(result.restored for result in report.checkpoints),
+        votes=report.votes,
+        readmitted=report.readmitted,
+        failed=[*report.failed, *(failure for result in report.checkpoints for failure in result.failed)],
+        tolerance={"targets": worst[0], "domains": worst[1]},
+    )

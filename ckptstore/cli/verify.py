@@ -1,0 +1,121 @@
+"""`ckpt verify`: would every checkpoint come back."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ckptstore.cli.call import Call
+from ckptstore.cli.selecting import Name, Step, Tag, Which, selected
+from ckptstore.cli.wording import count, survival
+from ckptstore.errors import UsageError
+
+if TYPE_CHECKING:
+    from ckptstore.operations.verify import CheckpointHealth, VerifyReport
+
+ReadData = Annotated[bool, typer.Option("--read-data", help="Read every byte and check its digest.")]
+Subset = Annotated[
+    str | None,
+    typer.Option("--read-data-subset", metavar="P%", help="Read that part, another one each day.", show_default=False),
+]
+SHOWN = 20
+"""Findings of one checkpoint that are shown to people; --json tells all."""
+
+__all__ = ["verify"]
+
+
+def verify(
+    call: Call,
+    which: Which = None,
+    step: Step = None,
+    name: Name = None,
+    tag: Tag = None,
+    read_data: ReadData = False,
+    read_data_subset: Subset = None,
+) -> int:
+    """Check that checkpoints would load, all of them unless one is named, and how much more may be lost.
+
+    By default every object that should be there is asked for; with --read-data every byte is read. Writes nothing.
+    Exits 0 if all is well, 3 if something is amiss but loadable, 4 if data is lost, 5 if that depends on targets that
+    are out of reach, 10 if there is nothing to check.
+    """
+    from ckptstore.operations.verify import verify as check
+
+    subset = _fraction(read_data_subset)
+    options: dict[str, Any] = {"read_data": read_data or subset is not None, "subset": 1.0 if subset is None else subset}
+    with call.watching() as observer:
+        report = check(call.opened, [call.run], selected(which, step, name, tag), observer=observer, **options)
+    for health in report.checkpoints:
+        _tell(call, health)
+        call.output.record("checkpoint", **_fields(health))
+    return _sum_up(call, report, read=options["read_data"])
+
+
+def _fraction(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        percent = float(text.removesuffix("%"))
+    except ValueError:
+        percent = -1
+    if not (text.endswith("%") and 0 < percent <= 100):  # noqa: PLR2004
+        raise UsageError(f"--read-data-subset {text}: more than 0% and at most 100% is wanted, as in 10%")
+    return percent / 100
+
+
+def _fields(health: "CheckpointHealth") -> dict[str, Any]:
+    from ckptstore.operations.verify import VerifyReport
+
+    names = ("run", "key", "name", "step", "state", "findings")
+    return {
+        **{name: getattr(health, name) for name in names},
+        "tolerance": {"targets": health.tolerance.targets, "domains": health.tolerance.domains},
+        "expected": health.counts.expected,
+        "checked": health.counts.checked,
+        "code": VerifyReport.CODES[health.state],
+    }
+
+
+def _tell(call: Call, health: "CheckpointHealth") -> None:
+    words = {"good": "good", "degraded": "degraded, loadable", "lost": "LOST", "unknown": "unknown: targets out of reach decide"}
+    more = survival(*health.tolerance) if health.state in {"good", "degraded"} else ""
+    checked = f"{health.counts.checked} of {count(health.counts.expected, 'object')} checked"
+    call.output.say(f"{health.name}: {', '.join(part for part in (words[health.state], more, checked) if part)}")
+    for finding in health.findings[:SHOWN]:
+        where = f" on {finding.target}" if finding.target else ""
+        detail = f" ({finding.detail})" if finding.detail else ""
+        call.output.say(f"  {finding.kind} {finding.what}{where}: {finding.path}{detail}")
+    if len(health.findings) > SHOWN:
+        call.output.say(f"  … {len(health.findings) - SHOWN} more; all of them with --json")
+
+
+def _sum_up(call: Call, report: "VerifyReport", *, read: bool) -> int:
+    states = [health.state for health in report.checkpoints]
+    counts = {state: states.count(state) for state in VERDICTS}
+    found = ", ".join(f"{number} {state}" for state, number in counts.items() if number)
+    how = "every byte of what was chosen read" if read else "structure only: --read-data reads the bytes"
+    call.output.say(f"{count(len(states), 'checkpoint')}: {found}; {how}")
+    hint = VERDICTS[max(states, key=list(VERDICTS).index)]
+    if hint:
+        call.output.note(f"next: {hint}")
+    tolerance = min(((h.tolerance.targets, h.tolerance.domains) for h in report.checkpoints), default=(-1, -1))
+    return call.output.summary(
+        report.exit_code,
+        store=call.config.name,
+        run=call.run,
+        checkpoints=len(states),
+        states=counts,
+        tolerance={"targets": tolerance[0], "domains": tolerance[1]},
+        expected=report.counts.expected,
+        checked=report.counts.checked,
+        findings=sum(len(health.findings) for health in report.checkpoints),
+        hint=hint,
+    )
+
+
+VERDICTS = {
+    "good": "",
+    "degraded": "ckpt repair",
+    "unknown": "ckpt doctor",
+    "lost": "ckpt repair for what can be saved, then: ckpt restore from an older checkpoint",
+}
+"""States from good to bad, and what to do about each."""

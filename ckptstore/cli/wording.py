@@ -1,0 +1,55 @@
+"""Numbers and states in the words that all commands use for them."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+__all__ = ["age", "count", "joined", "shape_text", "size", "survival"]
+
+MINUTE, HOUR, DAY = 60, 3600, 86400
+STEP = 1024
+
+
+def size(count: int) -> str:
+    """`1.4 GiB`: three digits, binary units."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if value < STEP or unit == "TiB":
+            break
+        value /= STEP
+    return f"{count} B" if unit == "B" else f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"  # noqa: PLR2004
+
+
+def age(created: str, now: datetime | None = None) -> str:
+    """`5 min` since an ISO 8601 time; empty where it is none. By this machine's clock: for people only."""
+    try:
+        seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(created)).total_seconds()
+    except (ValueError, TypeError):
+        return ""
+    for length, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min")):
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return f"{max(int(seconds), 0)} s"
+
+
+def count(number: int, what: str) -> str:
+    """`1 target`, `2 targets`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def survival(targets: int, domains: int) -> str:
+    """What may be lost, in words; never rounded up."""
+    if targets < 0:
+        return "lost"
+    if targets == 0:
+        return "survives no loss"
+    return f"survives {count(targets, 'target')}, {count(max(domains, 0), 'domain')}"
+
+
+def joined(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """`[1024, 16]`."""
+    return f"[{', '.join(map(str, shape))}]"

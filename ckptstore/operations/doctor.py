@@ -1,0 +1,199 @@
+"""`ckpt doctor`: is every target there, the right one, and able to do what is asked of it; and what may still be lost.
+
+Tries each target out with small objects of its own and removes them: nothing is left behind.
+"""
+
+import os
+import secrets
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import manifests
+from ckptstore.config import TargetConfig
+from ckptstore.errors import AccessDenied, ConflictError, NotFoundError, ObjectNotFound, OutOfReach, TargetError, TargetUnusable
+from ckptstore.opened import Opened, protocol_errors
+from ckptstore.operations.quorums import Quorums, losses_saving_survives, quorums_of
+from ckptstore.placement import Survives
+from ckptstore.targets import Target
+from ckptstore.targets.probe import probe_target
+from manifests import FormatError, Identity, paths
+
+CLOCK_MARGIN = 300.0
+"""Seconds by which a target's clock may differ before it is worth a word: grace periods are days."""
+
+DEGRADED, LOST, NOT_INITIALISED = 3, 4, 10
+"""Exit codes of design.md, Interfaces."""
+
+__all__ = ["DoctorReport", "TargetHealth", "examine"]
+
+
+@dataclass
+class TargetHealth:
+    """One target. `problems` in words; `latency` and `clock_offset` (theirs less ours) in seconds, `free` in bytes."""
+
+    name: str
+    url: str
+    domain: str
+    commit: bool
+    reachable: bool = True
+    standing: str = ""
+    problems: list[str] = field(default_factory=list)
+    latency: float | None = None
+    clock_offset: float | None = None
+    free: int | None = None
+    store_id: str | None = None
+    code: int = 0
+
+
+@dataclass
+class DoctorReport:
+    """All targets, and what they are good for together. -1 for what is not possible now."""
+
+    targets: list[TargetHealth]
+    store_id: str | None = None
+    quorums: Quorums | None = None
+    tolerance: Survives = Survives(-1, -1)
+    loading_survives: int = -1
+    saving_survives: int = -1
+    exit_code: int = 0
+
+
+def examine(opened: Opened) -> DoctorReport:
+    """Look at every target at once, then at the store. Raises nothing that a target does wrong."""
+    replies = opened.on_targets(lambda target: _examine(target, _spec(opened, target.name)))
+    report = DoctorReport([reply for reply in replies.values() if isinstance(reply, TargetHealth)])
+    _check_stores(report)
+    try:
+        with protocol_errors():
+            opened.group.refresh()
+    except NotFoundError:
+        report.exit_code = NOT_INITIALISED
+    except OutOfReach as error:
+        report.exit_code = error.exit_code
+    else:
+        _judge(opened, report)
+    report.exit_code = _worst(report)
+    return report
+
+
+def _spec(opened: Opened, name: str) -> TargetConfig:
+    return next(spec for spec in opened.config.targets if spec.name == name)
+
+
+def _examine(target: Target, spec: TargetConfig) -> TargetHealth:
+    health = TargetHealth(target.name, target.url, spec.domain or spec.name, spec.commit)
+    try:
+        _identify(target, health)
+        _try_out(target, health)
+        health.clock_offset = _clock_offset(target)
+    except TargetError as error:
+        health.reachable = not error.transient
+        _add(health, error.message, error.exit_code)
+    if health.clock_offset is not None and abs(health.clock_offset) > CLOCK_MARGIN:
+        _add(health, f"its clock differs by {health.clock_offset:.0f} s", DEGRADED)
+    health.free = _free(target)
+    return health
+
+
+def _add(health: TargetHealth, problem: str, code: int) -> None:
+    health.problems.append(problem)
+    health.code = max(health.code, code)
+
+
+def _identify(target: Target, health: TargetHealth) -> None:
+    began = time.monotonic()
+    try:
+        data = bytes(target.get(paths.IDENTITY))
+    except ObjectNotFound:
+        target.list_folders("")  # a directory that isn't there at all says so here
+        _add(health, "no store is here: new, or wiped", DEGRADED)
+        return
+    health.latency = time.monotonic() - began
+    try:
+        found = manifests.unseal(Identity, data)
+    except FormatError as error:
+        _add(health, f"{paths.IDENTITY} is damaged: {error}", DEGRADED)
+        return
+    health.store_id = found.store_id
+    if found.target != target.name:
+        _add(health, f"it is where the store keeps target {found.target}", TargetUnusable.exit_code)
+
+
+def _try_out(target: Target, health: TargetHealth) -> None:
+    found = probe_target(target)
+    if not found.can_hold_fragments or (health.commit and not found.can_commit):
+        for problem in found.problems.values():
+            _add(health, problem, TargetUnusable.exit_code)
+
+
+def _clock_offset(target: Target) -> float:
+    path = f"probe/{secrets.token_hex(8)}/clock"
+    before = datetime.now(UTC)
+    target.put(path, b"clock")
+    after = datetime.now(UTC)
+    try:
+        modified = target.head(path).modified
+    finally:
+        with suppress(TargetError):
+            target.delete([path])
+    return (modified - before).total_seconds() - (after - before).total_seconds() / 2
+
+
+def _free(target: Target) -> int | None:
+    """Bytes left on a directory's file system."""
+    scheme, _, path = target.url.partition("://")
+    if scheme != "file":
+        return None
+    with suppress(OSError):
+        status = os.statvfs(path)
+        return status.f_bavail * status.f_frsize
+    return None
+
+
+def _check_stores(report: DoctorReport) -> None:
+    """Targets of another store than most."""
+    stores = [health.store_id for health in report.targets if health.store_id]
+    report.store_id = max(sorted(set(stores)), key=stores.count, default=None)
+    for health in report.targets:
+        if health.store_id and health.store_id != report.store_id:
+            _add(health, f"it belongs to store {health.store_id}, the others to {report.store_id}", ConflictError.exit_code)
+
+
+def _judge(opened: Opened, report: DoctorReport) -> None:
+    group, config = opened.group, opened.config
+    members = group.members
+    standings = group.standings
+    for health in report.targets:
+        _judge_standing(health, standings[health.name] if health.name in standings else None, members.targets)
+    report.quorums = quorums_of(config, len(members.targets), members.t)
+    valid = sum(standings[name].state == "valid" for name in members.targets if name in standings)
+    silent = sum(standings[name].state == "unreachable" for name in members.targets if name in standings)
+    good = [place for place in config.places if not any(h.name == place.target and h.problems for h in report.targets)]
+    report.tolerance = opened.reachable_tolerance(good) if good else Survives(-1, -1)
+    report.loading_survives = max(valid - report.quorums.readings, -1)
+    report.saving_survives = losses_saving_survives(config, len(members.targets), valid, members.t)
+    if valid < report.quorums.readings:
+        report.exit_code = OutOfReach.exit_code if valid + silent >= report.quorums.readings else LOST
+
+
+def _judge_standing(health: TargetHealth, standing: manifests.TargetStanding | None, members: Sequence[str]) -> None:
+    if standing is None:
+        health.standing = "fragments only"
+        return
+    health.standing = standing.state if health.name in members else "no member"
+    if health.standing != "valid" and not health.problems:
+        _add(health, f"{health.standing}: {standing.reason or 'not among the commit targets of the store'}", DEGRADED)
+
+
+def _worst(report: DoctorReport) -> int:
+    """4 lost, 5 out of reach decides, 10 no store, 12 credentials, then what can't be used, then 3: something is amiss."""
+    if report.exit_code:
+        return report.exit_code
+    codes = {health.code for health in report.targets}
+    for code in (AccessDenied.exit_code, ConflictError.exit_code, TargetUnusable.exit_code):
+        if code in codes:
+            return code
+    return DEGRADED if any(codes) else 0

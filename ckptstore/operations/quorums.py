@@ -1,0 +1,49 @@
+"""How many commit targets a store needs, and what that means for loading and for saving."""
+
+from dataclasses import dataclass
+
+from ckptstore.config import Config
+from ckptstore.placement import full_tolerance
+
+__all__ = ["Quorums", "losses_saving_survives", "quorums_of", "tolerated"]
+
+
+@dataclass(frozen=True)
+class Quorums:
+    """`members` N, `losses` t, `votes` Q = t + 1, `readings` R = N - t. design.md, Commit.
+
+    `saving`: how many targets may be lost with saving still possible; loading survives `losses` of them.
+    """
+
+    members: int
+    losses: int
+    votes: int
+    readings: int
+    saving: int
+
+
+def tolerated(config: Config) -> int:
+    """The t that a store with these settings is made with: what its code survives, and one commit target left."""
+    members = sum(spec.commit for spec in config.targets)
+    return max(min(full_tolerance(config.k, config.m, config.places).targets, members - 1), 0)
+
+
+def quorums_of(config: Config, members: int, losses: int) -> Quorums:
+    """The quorums of `members` commit targets of which `losses` may be lost."""
+    return Quorums(members, losses, losses + 1, members - losses, losses_saving_survives(config, members, members, losses))
+
+
+def losses_saving_survives(config: Config, members: int, valid: int, losses: int) -> int:
+    """How many of `valid` commit targets (of `members`) may still be lost with a save possible; -1: none is possible now.
+
+    A save takes Q and R of the commit targets, and on the targets left a code that survives `require_tolerance`.
+    """
+    needed = max(losses + 1, members - losses)
+    gone = members - valid
+    possible = -1
+    for lost in range(valid - needed + 1):
+        left = config.places[: len(config.places) - gone - lost]
+        if not left or full_tolerance(config.k, config.m, left).targets < config.require_tolerance:
+            break
+        possible = lost
+    return possible

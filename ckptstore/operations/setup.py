@@ -1,0 +1,173 @@
+"""`ckpt init`: targets become a store's. Every target is tried out first; doing it again changes nothing.
+
+A target that belongs to another store is refused, and so is a commit target that can't put if absent: whether it can
+is found out by doing it (`targets.probe`), never by its name.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import manifests
+from ckptstore.config import NAME, Config
+from ckptstore.errors import ConfigError, ConflictError, ObjectNotFound, TargetError, TargetUnusable, UsageError
+from ckptstore.opened import Opened, protocol_errors
+from ckptstore.operations.quorums import Quorums, quorums_of, tolerated
+from ckptstore.placement import Survives, full_tolerance
+from ckptstore.targets import Target, TargetRegister
+from ckptstore.targets.probe import Capabilities, probe_target
+from manifests import FormatError, Identity, paths
+
+__all__ = ["InitReport", "init", "starter"]
+
+
+@dataclass(frozen=True)
+class InitReport:
+    """The store: `created` now (or completed), or there already. `tolerance`: what a checkpoint on all targets survives."""
+
+    store_id: str
+    created: bool
+    targets: tuple[str, ...]
+    fragments_only: tuple[str, ...]
+    quorums: Quorums
+    tolerance: Survives
+
+
+def init(opened: Opened) -> InitReport:
+    """Make the targets of the settings a store, or finish what an earlier call began.
+
+    Raises `ConfigError` for a target that can't do what is asked of it, `ConflictError` for one of another store,
+    `TargetError` for one that doesn't answer.
+    """
+    identities = _identities(opened)
+    stores = sorted({identity.store_id for identity in identities.values() if identity})
+    if len(stores) > 1:
+        raise _two_stores(identities)
+    commit = [spec.name for spec in opened.config.targets if spec.commit]
+    if not commit:
+        raise ConfigError("no target has commit = true: manifests would have no place", key="targets.commit")
+    created = _make(opened, commit, identities)
+    _identify(opened, [name for name in opened.targets if name not in commit])
+    members = opened.group.members
+    config = opened.config
+    return InitReport(
+        store_id=opened.group.store_id,
+        created=created,
+        targets=tuple(members.targets),
+        fragments_only=tuple(name for name in opened.targets if name not in commit),
+        quorums=quorums_of(config, len(members.targets), members.t),
+        tolerance=full_tolerance(config.k, config.m, config.places),
+    )
+
+
+def starter(file: Path, places: Sequence[str], code: str) -> str:
+    """The text of a store.toml at `file` with one target for each of `places` (directories or URLs)."""
+    names: list[str] = []
+    for place in places:
+        names.append(_name(place.rstrip("/").rpartition("/")[2], names, len(names)))
+    lines = [f"name = {json.dumps(_name(file.resolve().parent.name, [], 0))}", f"code = {json.dumps(code)}"]
+    for name, place in zip(names, places, strict=True):
+        url = place if "://" in place or file.resolve().parent == Path.cwd() else os.path.abspath(place)
+        lines += ["", "[[targets]]", f"name = {json.dumps(name)}", f"url = {json.dumps(url)}"]
+        lines += ['# domain = "rack-1"    what this target fails together with; by default it fails alone']
+    return "\n".join(lines) + "\n"
+
+
+def _identities(opened: Opened) -> dict[str, Identity | None]:
+    """Who each target says it is; None for one that nobody claimed. Makes directories that aren't there yet."""
+    replies = opened.on_targets(_identity)
+    errors = [reply for reply in replies.values() if isinstance(reply, TargetError)]
+    if errors:
+        raise errors[0]
+    found = {name: reply for name, reply in replies.items() if not isinstance(reply, TargetError)}
+    for name, identity in found.items():
+        if identity is not None and identity.target != name:
+            message = f"target {name} is where store {identity.store_id} keeps its target {identity.target}"
+            raise ConflictError(message, hint="mend the target's url or name in store.toml, or empty the place", target=name)
+    return found
+
+
+def _identity(target: Target) -> Identity | None:
+    target.create_root()
+    try:
+        return manifests.unseal(Identity, bytes(target.get(paths.IDENTITY)))
+    except ObjectNotFound:
+        return None
+    except FormatError as error:
+        message = f"{target.name}: {paths.IDENTITY} is damaged: {error}"
+        raise TargetUnusable(message, target=target.name, hint="run: ckpt repair") from error
+
+
+def _make(opened: Opened, commit: Sequence[str], identities: Mapping[str, Identity | None]) -> bool:
+    """Make the commit targets a store; False where they are one."""
+    try:
+        opened.group.refresh()
+    except (manifests.NotAStore, manifests.NoQuorum):
+        _try_out(opened)
+        with protocol_errors():
+            registers = [TargetRegister(opened.targets[name]) for name in commit]
+            manifests.init_store(registers, t=tolerated(opened.config))
+        return True
+    _check_members(opened, commit, identities)
+    return False
+
+
+def _try_out(opened: Opened) -> None:
+    replies = opened.on_targets(probe_target)
+    for spec in opened.config.targets:
+        reply = replies[spec.name]
+        if isinstance(reply, TargetError):
+            raise reply
+        _check_capabilities(reply, commit=spec.commit)
+
+
+def _check_capabilities(found: Capabilities, *, commit: bool) -> None:
+    told = "; ".join(found.problems.values())
+    if not found.can_hold_fragments:
+        message = f"target {found.target} can't hold a checkpoint: {told}"
+        raise TargetUnusable(message, target=found.target, hint="take it out of store.toml, then: ckpt init")
+    if commit and not found.can_commit:
+        message = f"target {found.target} can't hold manifests: {told}"
+        hint = f"set commit = false for {found.target} in store.toml: it takes fragments, never manifests; then: ckpt init"
+        raise TargetUnusable(message, target=found.target, hint=hint)
+
+
+def _check_members(opened: Opened, commit: Sequence[str], identities: Mapping[str, Identity | None]) -> None:
+    members = opened.group.members.targets
+    foreign = {s.target: s.reason for s in opened.group.standings.values() if s.state == "foreign"}
+    if foreign:
+        told = "; ".join(f"{name}: {reason}" for name, reason in foreign.items())
+        raise ConflictError(f"these targets belong to something else: {told}", hint="mend their urls in store.toml")
+    if set(members) != set(commit):
+        message = f"the store's commit targets are {', '.join(members)}; store.toml names {', '.join(commit)}"
+        raise ConflictError(message, hint="put one in the place of another with: ckpt repair --replace OLD=NEW")
+    wiped = sorted(name for name in commit if identities[name] is None)
+    if wiped:
+        message = f"{', '.join(wiped)} of store {opened.group.store_id} lost what was there"
+        raise ConflictError(message, hint="give back what belongs there with: ckpt repair", targets=wiped)
+
+
+def _identify(opened: Opened, names: Sequence[str]) -> None:
+    """Targets without votes need only know whose they are."""
+    store_id = opened.group.store_id
+    for name in names:
+        opened.targets[name].put(paths.IDENTITY, manifests.seal(Identity(store_id=store_id, target=name)))
+
+
+def _two_stores(identities: Mapping[str, Identity | None]) -> ConflictError:
+    told = ", ".join(f"{name} of {identity.store_id}" for name, identity in identities.items() if identity)
+    return ConflictError(f"the targets belong to several stores: {told}", hint="mend their urls in store.toml")
+
+
+def _name(wish: str, taken: Sequence[str], number: int) -> str:
+    """A name from the end of a path, as settings allow it."""
+    plain = re.sub(r"[^a-z0-9._-]", "-", wish.lower()).strip("._-")[:60]
+    found = plain if NAME.fullmatch(plain) else f"target-{number + 1}"
+    if found in taken:
+        found = f"{found}-{number + 1}"
+    if not NAME.fullmatch(found) or found in taken:
+        raise UsageError(f"no name for {wish!r}", hint="write store.toml by hand")
+    return found
