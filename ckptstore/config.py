@@ -17,10 +17,11 @@ from ckptstore.placement import Place, full_tolerance
 
 SIZE_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
-CODE = re.compile(r"(\d+)\+(\d+)")
+SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-Za-z]*)")
+CODE = re.compile(r"([0-9]{1,3})\+([0-9]{1,3})")
 MOST_FRAGMENTS = 255  # symbols of GF(2^8), less zero
 SMALLEST_FRAGMENT = 4096  # below this a request costs more than its bytes
+LARGEST_FRAGMENT = 1 << 30  # `docs/format.md`: a reader refuses larger ones, for it must allocate them
 
 __all__ = ["Config", "TargetConfig", "parse_size"]
 
@@ -115,7 +116,8 @@ def parse_size(value: str | int, key: str) -> int:
             f"{key} = {value!r}: a number with one of {', '.join(SIZE_UNITS)} is wanted, as in '16MiB'",
             key=key,
         )
-    return int(float(match[1]) * SIZE_UNITS[unit])
+    whole, _, part = match[1].partition(".")  # a float would round large numbers
+    return int(int(whole + part) * SIZE_UNITS[unit] // 10 ** len(part))
 
 
 def _check_names(config: Config) -> None:
@@ -137,11 +139,9 @@ def _check_sizes(config: Config) -> None:
     if match is None or not 1 <= int(match[1]) <= int(match[1]) + int(match[2]) <= MOST_FRAGMENTS:
         allowed = f"'k+m' with k >= 1, m >= 0 and k + m <= {MOST_FRAGMENTS} is wanted, as in '4+2'"
         raise ConfigError(f"code = {config.code!r}: {allowed}", key="code")
-    if config.fragment_bytes < SMALLEST_FRAGMENT:
-        raise ConfigError(
-            f"fragment_size = {config.fragment_size!r}: at least {SMALLEST_FRAGMENT} bytes",
-            key="fragment_size",
-        )
+    if not SMALLEST_FRAGMENT <= config.fragment_bytes <= LARGEST_FRAGMENT:
+        message = f"fragment_size = {config.fragment_size!r}: {SMALLEST_FRAGMENT} to {LARGEST_FRAGMENT} bytes"
+        raise ConfigError(message, key="fragment_size")
     stripe = (config.k + config.m) * config.fragment_bytes
     if config.window_bytes < stripe:
         message = f"window = {config.window!r}: one stripe of {config.code} takes {stripe} bytes"

@@ -49,11 +49,11 @@ def rehome(homes: Sequence[str | None], places: Sequence[Place]) -> list[str]:
     A fragment stays where it is unless its home is none of `places` or holds more than its share.
     """
     domains = {place.target: place.domain for place in places}
-    share = -(-len(homes) // len(places))
+    share = _shares(homes, places)
     on_target: Counter[str] = Counter()
     kept: list[str | None] = []
     for home in homes:
-        stays = home is not None and home in domains and on_target[home] < share
+        stays = home is not None and on_target[home] < share.get(home, 0)
         kept.append(home if stays else None)
         on_target.update([home] if stays and home is not None else [])
     in_domain = Counter(domains[home] for home in kept if home is not None)
@@ -63,6 +63,14 @@ def rehome(homes: Sequence[str | None], places: Sequence[Place]) -> list[str]:
         in_domain[best.domain] += 1
         kept[i] = best.target
     return [home for home in kept if home is not None]
+
+
+def _shares(homes: Sequence[str | None], places: Sequence[Place]) -> dict[str, int]:
+    """How many fragments each target may hold; where they can't all hold the same, those with most hold one more."""
+    floor, larger = divmod(len(homes), len(places))
+    held = Counter(homes)
+    by_load = sorted((place.target for place in places), key=lambda target: -held[target])
+    return {target: floor + (i < larger) for i, target in enumerate(by_load)}
 
 
 def choose_copies(name: str, count: int, places: Sequence[Place]) -> list[str]:
