@@ -1,6 +1,11 @@
 """`ckpt log`: what happened in a run."""
 
+from typing import TYPE_CHECKING
+
 from ckptstore.cli.call import Call
+
+if TYPE_CHECKING:
+    from manifests import Event
 
 __all__ = ["log"]
 
@@ -8,7 +13,7 @@ __all__ = ["log"]
 def log(call: Call) -> int:
     """List what happened in a run, in order: saves begun, committed, repaired, voided, deleted, undeleted, tagged.
 
-    Times are those of the clocks of whoever did it; nothing is decided by them.
+    Times (UTC) are those of the clocks of whoever did it; nothing is decided by them.
     """
     from ckptstore.opened import protocol_errors
 
@@ -16,18 +21,24 @@ def log(call: Call) -> int:
         events = call.opened.group.log(call.run)
     rows = [
         [
-            event.at,
+            event.at.replace("T", " ").removesuffix("+00:00"),
             event.kind,
             event.name or "",
             "" if event.step is None else str(event.step),
             event.tag or "",
-            event.session if event.ordinal is None else f"{event.session}.{event.ordinal:06d}",
+            _place(event),
         ]
         for event in events
     ]
     if rows:
-        call.output.table(["time", "event", "name", "step", "tag", "key"], rows, right=("step",))
+        call.output.table(["time", "event", "name", "step", "tag", "session/save"], rows, right=("step",))
     else:
         call.check_run_is_known()
         call.output.note("nothing has happened yet  (next: ckpt save PATH --step N)")
     return call.output.summary(0, run=call.run, events=events)
+
+
+def _place(event: "Event") -> str:
+    """Short: the number of the session, and of the save in it. --json has the whole key."""
+    number = str(int(event.session.partition(".")[0]))
+    return number if event.ordinal is None else f"{number}/{event.ordinal}"

@@ -8,6 +8,8 @@ went wrong. Prose for people goes to stderr.
 import json
 import os
 import sys
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -54,20 +56,20 @@ class Output:
         """A remark beside the answer, on stderr."""
         self.errors.print(printable(text), style="dim", soft_wrap=True)
 
-    def record(self, kind: str, **fields: Any) -> None:
+    def record(self, kind: str, /, **found: Any) -> None:
         """One JSON line of an answer that comes bit by bit."""
         if self.as_json:
-            _write({"type": kind, **fields})
+            _write({"type": kind, **found})
 
-    def summary(self, code: int, **fields: Any) -> int:
+    def summary(self, code: int, /, **found: Any) -> int:
         """The last JSON line: all of the answer, or its sum. Returns `code`."""
-        self.record("summary", command=self.command, code=code, **fields)
+        self.record("summary", command=self.command, code=code, **found)
         return code
 
     def failure(self, failure: Failure) -> int:
         """Say what went wrong: in words on stderr, and as the last line of JSON."""
         self.errors.print(f"error: {printable(failure.message)}", style="bold red", soft_wrap=True)
-        self.errors.print(f"  next: {printable(failure.hint)}", soft_wrap=True)
+        self.errors.print(f"  next: {printable(failure.hint.removeprefix('run: '))}", soft_wrap=True)
         return self.summary(failure.code, kind=failure.kind, message=failure.message, hint=failure.hint)
 
 
@@ -94,7 +96,7 @@ def printable(text: str) -> str:
 def _table(headings: list[str], rows: list[list[str]], right: tuple[str, ...]) -> "Table":
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table = Table(box=None, show_header=any(headings), pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for heading in headings:
         table.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
     for row in rows:
@@ -103,12 +105,23 @@ def _table(headings: list[str], rows: list[list[str]], right: tuple[str, ...]) -
 
 
 def _write(document: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(document, default=_plain) + "\n")
+    sys.stdout.write(json.dumps(_plain(document)) + "\n")
     sys.stdout.flush()
 
 
-def _plain(value: object) -> Any:
-    """What `json` doesn't know: dataclasses and stored documents as objects, the rest by its own words."""
-    import msgspec
-
-    return msgspec.to_builtins(value, enc_hook=str)
+def _plain(value: Any) -> Any:
+    """Dataclasses, named tuples and stored documents as objects, other sequences as lists, the rest by its own words."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if hasattr(value, "_asdict"):
+        return _plain(value._asdict())
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item) for item in value]
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if hasattr(value, "__struct_fields__"):
+        names = (name for name in value.__struct_fields__ if name != "extra")
+        return {name: _plain(getattr(value, name)) for name in names}
+    return str(value)
