@@ -4,7 +4,7 @@ All runs of a comparison take turns in an order drawn anew for each round, on th
 turn begins with one run that isn't timed, so that none inherits another's caches, and lasts TURN seconds or
 one timed run. The figures are medians, in GB (10^9 bytes) of user data a second.
 
-Each comparison has a fresh process: PyECLib allocates its results, and memory that the allocator has kept from
+Each comparison has a fresh process: PyECLib allocates its results, and memory that the allocator kept from
 earlier work may triple its speed. The lines are judged at the store's default fragment size.
 """
 
@@ -111,7 +111,7 @@ def bare(k: int, m: int, size: int) -> Comparison:
 
 
 def raw_isal(b: Buffers) -> Run:
-    """`ec_encode_data` itself on our buffers with all arguments prepared; no caller does better."""
+    """`ec_encode_data` itself on our buffers with all arguments prepared; nobody does better."""
     kernel = IsalKernel(next(library_paths()))
     product = kernel.product(b.code.parity_matrix)
     sources = np.array([d.ctypes.data for d in b.data], np.uintp)

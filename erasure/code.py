@@ -99,9 +99,7 @@ class Code:
             if index in present:
                 raise FragmentIndexError(index, self.n, "both present and wanted")
 
-    def _prepare_recovery(
-        self, present: tuple[int, ...], wanted: tuple[int, ...]
-    ) -> tuple[Recovery, Product]:
+    def _prepare_recovery(self, present: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[Recovery, Product]:
         found = recovery(self.parity_matrix, present, wanted)
         return found, self._kernel.product(found.coefficients)
 

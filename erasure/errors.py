@@ -112,9 +112,7 @@ class BufferOverlapError(ErasureError):
 
     def __str__(self) -> str:
         """Name the role of the output."""
-        return (
-            f"a {self.role} buffer overlaps another buffer of the same call: outputs need memory of their own"
-        )
+        return f"a {self.role} buffer overlaps another buffer of the same call: outputs need memory of their own"
 
 
 class FragmentIndexError(ErasureError):
@@ -140,9 +138,7 @@ class TooFewFragmentsError(ErasureError):
 
     def __str__(self) -> str:
         """Give both counts."""
-        return (
-            f"{self.present} fragments are present, {self.k} are needed: fetch {self.k - self.present} more"
-        )
+        return f"{self.present} fragments are present, {self.k} are needed: fetch {self.k - self.present} more"
 
 
 class UndecodableError(ErasureError):

@@ -18,9 +18,7 @@ __all__ = ["encode_stripe"]
 _STEP = 256 << 10
 
 
-def encode_stripe(
-    code: Code, stripe: Array, length: int, parity: Sequence[Array] | Array, block: int = BLOCK
-) -> bytes:
+def encode_stripe(code: Code, stripe: Array, length: int, parity: Sequence[Array] | Array, block: int = BLOCK) -> bytes:
     """Fill the parity of one stripe and return its CRC table: a little-endian u32 for every stored block.
 
     `stripe` holds the data fragments one after another: at least k * span bytes, span = ceil(length / k), and

@@ -98,11 +98,9 @@ def _syndromes(matrix: Matrix) -> Matrix:
 
 
 def matrix_product(a: Matrix, b: Matrix) -> Matrix:
-    """(p, q) x (q, r) over the field."""
-    result = np.zeros((a.shape[0], b.shape[1]), np.uint8)
-    for i in range(a.shape[1]):
-        result ^= MULTIPLY[a[:, i, None], b[None, i, :]]
-    return result
+    """(p, q) x (q, r) over the field, by way of all p * q * r products: at most 2.4 million where n <= 255."""
+    product: Matrix = np.bitwise_xor.reduce(MULTIPLY[a[:, :, None], b[None, :, :]], axis=1)
+    return product
 
 
 class Recovery(NamedTuple):
@@ -127,25 +125,17 @@ def recovery(parity: Matrix, present: tuple[int, ...], wanted: tuple[int, ...]) 
     data = [i for i in present if i < k]
     lost = sorted(set(range(k)).difference(data))
     spare = [i - k for i in present if i >= k]
-    pivots, inverse = _solve(parity[np.ix_(spare, lost)])
+    pivots, inverse = _solve(parity[spare][:, lost])
     if len(pivots) < len(lost):
         raise UndecodableError(present, tuple(lost))
     used = [spare[row] for row in pivots]
-    rebuild = np.concatenate([matrix_product(inverse, parity[np.ix_(used, data)]), inverse], axis=1)
-    rows = [_row(parity, rebuild, data, lost, i) for i in wanted]
-    sources = (*data, *(i + k for i in used))
-    return Recovery(sources, wanted, np.array(rows, np.uint8).reshape(len(wanted), k))
-
-
-def _row(parity: Matrix, rebuild: Matrix, data: list[int], lost: list[int], wanted: int) -> Matrix:
-    """One wanted fragment over the sources: a row of `rebuild`, or its parity row with L replaced by that."""
-    k = parity.shape[1]
-    if wanted < k:
-        found: Matrix = rebuild[lost.index(wanted)]
-        return found
-    row: Matrix = matrix_product(parity[None, wanted - k, lost], rebuild)[0]
-    row[: len(data)] ^= parity[wanted - k, data]
-    return row
+    rebuild = np.concatenate([matrix_product(inverse, parity[used][:, data]), inverse], axis=1)
+    every_data = np.zeros((k, k), np.uint8)
+    every_data[data, range(len(data))] = 1
+    every_data[lost] = rebuild
+    generator = np.concatenate([np.eye(k, dtype=np.uint8), parity])
+    coefficients = matrix_product(generator[list(wanted)], every_data)
+    return Recovery((*data, *(i + k for i in used)), wanted, coefficients)
 
 
 def _solve(a: Matrix) -> tuple[list[int], Matrix]:
@@ -170,4 +160,4 @@ def _solve(a: Matrix) -> tuple[list[int], Matrix]:
         work ^= MULTIPLY[factors[:, None], work[None, pivot]]
         pivots.append(pivot)
         unused[pivot] = False
-    return pivots, work[np.ix_(pivots, [q + r for r in pivots])]
+    return pivots, work[pivots][:, [q + r for r in pivots]]

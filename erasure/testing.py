@@ -1,4 +1,4 @@
-"""What is right, by the slowest and plainest means: reedsolo itself and a byte-by-byte CRC. For tests and readers.
+"""What is right, by the plainest means: reedsolo itself and a byte-by-byte CRC. For tests and readers.
 
 Nothing here shares code with the rest of the room. About 1 MB a second.
 """
@@ -54,7 +54,7 @@ def naive_crc32c(data: bytes) -> int:
 
 
 def reference_stripe(payload: bytes, k: int, m: int, block: int) -> tuple[list[bytes], list[int]]:
-    """The n fragments of a stripe as they are stored, and the CRC32C of every block, by fragment, then block."""
+    """Cut and encode one stripe: the n fragments as stored, and the CRC32C of every block in table order."""
     span = (len(payload) + k - 1) // k
     padded = np.frombuffer(payload + bytes(k * span - len(payload)), np.uint8).reshape(k, span)
     stored = [payload[i * span : (i + 1) * span] for i in range(k)]

@@ -25,7 +25,7 @@ _ALL_ONES = 0xFFFFFFFF
 def library_paths() -> Iterator[str]:
     """Where ISA-L may be: inside the pyeclib wheel, then under the system's names for it."""
     # A tenth of the command line's budget of CPU, so only paid where something is encoded.
-    from importlib import metadata  # noqa: PLC0415
+    from importlib import metadata
 
     try:
         files = metadata.files("pyeclib") or []

@@ -33,9 +33,7 @@ def active_checksum() -> Checksum:
     return choose(fast, library_paths(), PackageChecksum, prove_checksum)
 
 
-def choose(
-    make: Callable[[str], T], paths: Iterable[str], fallback: Callable[[], T], prove: Callable[[T], None]
-) -> T:
+def choose(make: Callable[[str], T], paths: Iterable[str], fallback: Callable[[], T], prove: Callable[[T], None]) -> T:
     """Make the kernel from each library in turn; the first that proves itself, else the fallback.
 
     A KernelWarning names what can't be used and why. Raises KernelError if the fallback is wrong too.
@@ -58,7 +56,5 @@ def choose(
 
 def _warn(reasons: list[str], instead: str) -> None:
     if reasons:
-        message = (
-            f"ISA-L can't be used ({'; '.join(reasons)}); using {instead}. Reinstall pyeclib or libisal."
-        )
+        message = f"ISA-L can't be used ({'; '.join(reasons)}); using {instead}. Reinstall pyeclib or libisal."
         warnings.warn(message, KernelWarning, stacklevel=4)

@@ -43,9 +43,7 @@ def prove_kernel(kernel: Kernel) -> None:
         coefficients = (np.arange(rows * _COLUMNS) * 37 + 1).astype(np.uint8).reshape(rows, _COLUMNS)
         for length in _LENGTHS:
             sources = (np.arange(_COLUMNS * length) * 151 % 257).astype(np.uint8).reshape(_COLUMNS, length)
-            if not np.array_equal(
-                _run(kernel, coefficients, sources), _run(reference, coefficients, sources)
-            ):
+            if not np.array_equal(_run(kernel, coefficients, sources), _run(reference, coefficients, sources)):
                 raise KernelError(kernel.name, f"{_COLUMNS}+{rows}, {length} bytes")
 
 

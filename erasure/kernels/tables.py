@@ -67,7 +67,7 @@ class PackageChecksum:
 
     def __init__(self) -> None:
         # Its import takes a quarter of that of all of erasure, and ISA-L nearly always serves.
-        import crc32c  # noqa: PLC0415
+        import crc32c
 
         self._crc = crc32c.crc32c
 
