@@ -38,11 +38,6 @@ class Source:
         return cls(opened, selected, index, Fetcher(opened.targets, opened.executor, observer), observer)
 
     @cached_property
-    def _shard_of(self) -> dict[Address, int]:
-        table = self.index.tensors
-        return {(fqn, chunk.offsets): chunk.shard for fqn in table for chunk in table[fqn].chunks}
-
-    @cached_property
     def aliases(self) -> dict[str, str]:
         """Keys of tied tensors, each with the key that its tensor is stored under."""
         aliases: dict[str, str] = (self.index.structure or {}).get("aliases", {})
@@ -63,7 +58,8 @@ class Source:
 
     def locate(self, addresses: Sequence[Address]) -> list[tuple[Shard, TensorEntry]]:
         """The shard and the tensor entry of each chunk or object."""
-        numbers = [self._shard_of[address] for address in addresses]
+        tables = {fqn: self._shards_of(fqn) for fqn in {fqn for fqn, _ in addresses}}
+        numbers = [tables[fqn][offsets] for fqn, offsets in addresses]
         self.fetch_records(numbers)
         return [
             (self._shards[number], self._entry(number, address))
@@ -73,6 +69,10 @@ class Source:
     def read(self, requests: Sequence[Request]) -> None:
         """See `load.reader.read`."""
         read(requests, self.fetcher, self.opened.buffers, self.observer)
+
+    def _shards_of(self, fqn: str) -> dict[tuple[int, ...], int]:
+        """Where each chunk of one tensor is: looked up as asked for, since a checkpoint may have a million."""
+        return {chunk.offsets: chunk.shard for chunk in self.index.tensors[fqn].chunks}
 
     def _record(self, number: int) -> ShardRecord:
         reference = self.index.shards[number].record

@@ -1,19 +1,19 @@
 """Rank 0's part of a save: say that it begins, check that nothing planned is missing, write the index, commit."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from torch.distributed.checkpoint.metadata import BytesStorageMetadata, Metadata
+from torch.distributed.checkpoint.metadata import STORAGE_TYPES, BytesStorageMetadata, Metadata
 from torch.distributed.checkpoint.planner import SavePlan
 from torch.distributed.checkpoint.storage import WriteResult
 
 import manifests
 from ckptstore.dcp.naming import CheckpointName
 from ckptstore.dcp.pieces import Address, address
-from ckptstore.dcp.ranks import REPORT, RankReport, report_of
+from ckptstore.dcp.ranks import RankReport, report_of
 from ckptstore.dcp.tensors import dtype_name
 from ckptstore.dtypes import OBJECT
 from ckptstore.errors import IncompleteSave, ReplicaMismatch
@@ -22,6 +22,9 @@ from ckptstore.placement import Place, Survives, survives
 from ckptstore.save.copies import copies_wanted, put_copies
 from ckptstore.tolerance import weakest
 from manifests import Copy, Index, Manifest, Missing, Reference, TableBuilder, TensorTable, Tolerance, paths
+
+Written = dict[str, dict[tuple[int, ...], int]]
+"""Of each key, by offsets (none for a byte object), the shard that holds it as a position in the index."""
 
 __all__ = ["Coordinator"]
 
@@ -37,12 +40,11 @@ class Coordinator:
     places: Sequence[Place]
     session: str = ""
     ordinal: int = 0
-    owed: dict[Address, int] = field(default_factory=dict)
+    plans: Sequence[SavePlan] = ()
 
     def begin(self, plans: Sequence[SavePlan]) -> None:
-        """Put `begun`, before any rank writes, and note which rank owes what."""
-        for rank, plan in enumerate(plans):
-            self.owed.update({address(item.index): rank for item in plan.items})
+        """Put `begun`, before any rank writes."""
+        self.plans = plans
         with protocol_errors():
             self.session, self.ordinal = self.opened.next_save(self.run)
             self.opened.group.begin(self.run, self.session, self.ordinal)
@@ -50,8 +52,10 @@ class Coordinator:
     def finish(self, metadata: Metadata, results: Sequence[Sequence[WriteResult]], structure: Any) -> Manifest:
         """Commit what the ranks wrote. Raises `IncompleteSave`, `ReplicaMismatch`, and what a commit raises."""
         reports = [report_of(each) for each in results]
-        aliases = (structure or {}).get("aliases", {})
-        written = self._written(metadata, results, reports, aliases)
+        written = _written(results, reports)
+        for alias, name in (structure or {}).get("aliases", {}).items():
+            written[alias] = written.get(name, {})
+        self._check_complete(metadata, written, reports)
         present = [report for report in reports if report is not None]
         _check_replicas(present)
         index = Index(
@@ -67,32 +71,26 @@ class Coordinator:
             self.opened.group.commit(manifest)
         return manifest
 
-    def _written(
-        self,
-        metadata: Metadata,
-        results: Sequence[Sequence[WriteResult]],
-        reports: Sequence[RankReport | None],
-        aliases: Mapping[str, str],
-    ) -> dict[Address, int]:
-        """Map all that was written to its shard in the index. Raises `IncompleteSave` where something planned wasn't."""
-        written: dict[Address, int] = {}
-        first = 0
-        for each, report in zip(results, reports, strict=True):
-            written.update({address(r.index): first + r.storage_data for r in each if r.index != REPORT})
-            first += len(report.shards) if report else 0
-        for alias, offsets in [place for place in _addresses(metadata) if place[0] in aliases]:
-            if (aliases[alias], offsets) in written:
-                written[alias, offsets] = written[aliases[alias], offsets]
-        lacking = [place for place in _addresses(metadata) if place not in written]
+    def _check_complete(self, metadata: Metadata, written: Written, reports: Sequence[RankReport | None]) -> None:
+        """Raise `IncompleteSave` where something planned wasn't written, or a rank says nothing, naming the ranks."""
+        lacking = [
+            (fqn, offsets)
+            for fqn, entry in metadata.state_dict_metadata.items()
+            for offsets in _offsets(entry)
+            if offsets not in written.get(fqn, {})
+        ]
         silent = [rank for rank, report in enumerate(reports) if report is None]
         if lacking or silent:
-            ranks = sorted({*silent, *(self.owed[place] for place in lacking if place in self.owed)})
+            ranks = sorted({*silent, *self._owing(set(lacking))})
             names = ", ".join(repr(fqn) for fqn, _ in lacking[:5])
             message = (
                 f"{len(lacking)} planned pieces were not written ({names}) by ranks {ranks}; nothing was committed"
             )
             raise IncompleteSave(message, ranks=ranks, keys=[fqn for fqn, _ in lacking])
-        return written
+
+    def _owing(self, lacking: set[Address]) -> set[int]:
+        """Return the ranks that were to write what is lacking, as far as the plans that came here tell."""
+        return {rank for rank, plan in enumerate(self.plans) for item in plan.items if address(item.index) in lacking}
 
     def _manifest(self, index: Index, reports: Sequence[RankReport]) -> Manifest:
         reference, copies = self._put_index(index, reports)
@@ -128,12 +126,19 @@ class Coordinator:
         return Reference(path=path, targets=holding, **measures), survives(holding, 1, self.opened.domains)
 
 
-def _addresses(metadata: Metadata) -> Iterator[Address]:
-    for fqn, entry in metadata.state_dict_metadata.items():
-        if isinstance(entry, BytesStorageMetadata):
-            yield fqn, ()
-        else:
-            yield from ((fqn, tuple(chunk.offsets)) for chunk in entry.chunks)
+def _written(results: Sequence[Sequence[WriteResult]], reports: Sequence[RankReport | None]) -> Written:
+    written: Written = defaultdict(dict)
+    first = 0
+    for each, report in zip(results, reports, strict=True):
+        for result in each:
+            if not isinstance(result.storage_data, bytes):
+                written[result.index.fqn][result.index.offset or ()] = first + result.storage_data
+        first += len(report.shards) if report else 0
+    return written
+
+
+def _offsets(entry: STORAGE_TYPES) -> list[tuple[int, ...]]:
+    return [()] if isinstance(entry, BytesStorageMetadata) else [chunk.offsets for chunk in entry.chunks]
 
 
 def _check_replicas(reports: Sequence[RankReport]) -> None:
@@ -147,12 +152,13 @@ def _check_replicas(reports: Sequence[RankReport]) -> None:
                 raise ReplicaMismatch(message, hint=hint, key=fqn, ranks=[rank, report.rank])
 
 
-def _table(metadata: Metadata, written: dict[Address, int]) -> TensorTable:
+def _table(metadata: Metadata, written: Written) -> TensorTable:
     table = TableBuilder()
     for fqn, entry in metadata.state_dict_metadata.items():
+        shards = written[fqn]
         if isinstance(entry, BytesStorageMetadata):
-            table.add(fqn, OBJECT, [], [((), (), written[fqn, ()])])
+            table.add(fqn, OBJECT, [], [((), (), shards[()])])
         else:
-            chunks = [(chunk.offsets, chunk.sizes, written[fqn, tuple(chunk.offsets)]) for chunk in entry.chunks]
+            chunks = [(chunk.offsets, chunk.sizes, shards[chunk.offsets]) for chunk in entry.chunks]
             table.add(fqn, dtype_name(entry.properties.dtype), entry.size, chunks)
     return table.build()

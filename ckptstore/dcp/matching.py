@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ckptstore.dcp.optimizers import entry_of, torn_entries
+from ckptstore.dcp.optimizers import Optimizers
 from ckptstore.dcp.structure import (
     LEAVES,
     POSITIONAL,
@@ -78,18 +78,18 @@ def match(root: Node, template: Any) -> Match:
     """Hold the template against the structure. `DtypeMismatch` where a tensor would take an object."""
     matcher = _Matcher(root)
     wanted = matcher.visit(root, template, ())
-    torn = matcher.torn + torn_entries(root, [leaf.path for leaf in wanted.leaves()])
+    torn = matcher.torn + matcher.optimizers.torn([leaf.path for leaf in wanted.leaves()])
     return Match(wanted, matcher.missing, matcher.gaps, torn, matcher.unexpected)
 
 
 class _Matcher:
     def __init__(self, root: Node) -> None:
-        self.root = root
+        self.optimizers = Optimizers(root)
         self.missing: dict[str, Any] = {}
         self.gaps: list[str] = []
         self.torn: list[str] = []
         self.unexpected: list[str] = []
-        self._entries = {entry_of(root, path) for path, _ in leaves_of(root)}
+        self._entries = {self.optimizers.entry_of(path) for path, _ in leaves_of(root)}
 
     def visit(self, node: Node, value: Any, path: Path) -> Wanted:
         """The wanted part, of the kind KEPT where the template has something else here."""
@@ -151,7 +151,7 @@ class _Matcher:
     def _is_optimizer_entry(self, node: Node, path: Path) -> bool:
         """A parameter's entry in an optimizer's state, or all: made at the parameter's first step."""
         inner = next((below for below, _ in leaves_of(node, path)), path)
-        entry = entry_of(self.root, inner)
+        entry = self.optimizers.entry_of(inner)
         return entry is not None and len(entry[0]) < len(path) < len(inner)
 
     def _not_asked_for(self, node: Node, path: Path) -> None:
@@ -159,7 +159,7 @@ class _Matcher:
 
     def _not_saved(self, value: Any, path: Path) -> None:
         for below, leaf in _leaves_below(value, path):
-            name, entry = name_of_path(below), entry_of(self.root, below)
+            name, entry = name_of_path(below), self.optimizers.entry_of(below)
             if entry is None:
                 self.missing[name] = leaf
             elif entry in self._entries:

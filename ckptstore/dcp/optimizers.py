@@ -5,52 +5,66 @@ parameter that was never stepped has no entry: a gap, to be reported. An entry s
 Flattened state dicts (`flatten_optimizer_state_dict=True`) have keys "state.<parameter>.exp_avg" instead.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ckptstore.dcp.structure import Node, Path, name_of_path
 
-__all__ = ["entry_of", "torn_entries"]
+__all__ = ["Entry", "Optimizers"]
+
+Entry = tuple[Path, str]
+"""An optimizer's path, and a parameter's name in it."""
 
 
-def entry_of(root: Node, path: Path) -> tuple[Path, str] | None:
-    """The entry that a leaf of an optimizer's state belongs to: the optimizer's path, the parameter's name.
+class Optimizers:
+    """Those of a structure, found by their param_groups."""
 
-    `root` is a structure in which the optimizer's param_groups are found. None for all other leaves.
-    """
-    node = root
-    for depth, key in enumerate(path):
-        if key == "state" and "param_groups" in node.children and len(path) > depth + 2:
-            return path[:depth], str(path[depth + 1])
-        if _is_flat(node) and isinstance(key, str) and key.startswith("state."):
-            return path[:depth], key.removeprefix("state.").rpartition(".")[0]
-        if key not in node.children:
+    def __init__(self, root: Node) -> None:
+        self._nested: set[Path] = set()
+        self._flat: set[Path] = set()
+        for path, node in _containers(root, ()):
+            if "param_groups" in node.children:
+                self._nested.add(path)
+            elif any(isinstance(key, str) and key.startswith("param_groups.") for key in node.children):
+                self._flat.add(path)
+
+    def entry_of(self, path: Path) -> Entry | None:
+        """The entry that a leaf of an optimizer's state belongs to, saved or not; None for all other leaves."""
+        if not (self._nested or self._flat):
             return None
-        node = node.children[key]
-    return None
+        for depth, key in enumerate(path):
+            above = path[:depth]
+            if key == "state" and above in self._nested and len(path) > depth + 2:
+                return above, str(path[depth + 1])
+            if isinstance(key, str) and key.startswith("state.") and above in self._flat:
+                return above, key.removeprefix("state.").rpartition(".")[0]
+        return None
+
+    def torn(self, leaves: Iterable[Path]) -> list[str]:
+        """The names of each `exp_avg_sq` that is missing beside an `exp_avg`, of optimizers known to keep both.
+
+        They are known by the `amsgrad` in their param_groups, as Adam and AdamW have it, or by another parameter.
+        """
+        slots: dict[Entry, dict[str, Path]] = {}
+        adams: set[Path] = set()
+        for path in leaves:
+            if (entry := self.entry_of(path)) is not None:
+                slots.setdefault(entry, {})[_slot(path)] = path
+            elif path and _slot(path) == "amsgrad":
+                adams.add(_optimizer_of_group(path))
+        moments = {"exp_avg", "exp_avg_sq"}
+        adams |= {optimizer for (optimizer, _), found in slots.items() if found.keys() >= moments}
+        return [
+            f"{name_of_path(found['exp_avg'])}_sq"
+            for (optimizer, _), found in slots.items()
+            if optimizer in adams and found.keys() & moments == {"exp_avg"}
+        ]
 
 
-def _is_flat(node: Node) -> bool:
-    return any(isinstance(key, str) and key.startswith("param_groups.") for key in node.children)
-
-
-def torn_entries(root: Node, leaves: Iterable[Path]) -> list[str]:
-    """The names of each `exp_avg_sq` that is missing beside an `exp_avg`, of optimizers known to keep both.
-
-    They are known by the `amsgrad` in their param_groups, as Adam and AdamW have it, or by another parameter.
-    """
-    slots: dict[tuple[Path, str], dict[str, Path]] = {}
-    adams: set[Path] = set()
-    for path in leaves:
-        if (entry := entry_of(root, path)) is not None:
-            slots.setdefault(entry, {})[_slot(path)] = path
-        elif path and _slot(path) == "amsgrad":
-            adams.add(_optimizer_of_group(path))
-    adams |= {optimizer for (optimizer, _), found in slots.items() if found.keys() >= {"exp_avg", "exp_avg_sq"}}
-    return [
-        f"{name_of_path(found['exp_avg'])}_sq"
-        for (optimizer, _), found in slots.items()
-        if optimizer in adams and "exp_avg" in found and "exp_avg_sq" not in found
-    ]
+def _containers(node: Node, path: Path) -> Iterator[tuple[Path, Node]]:
+    if not node.is_leaf:
+        yield path, node
+    for key, child in node.children.items():
+        yield from _containers(child, (*path, key))
 
 
 def _slot(path: Path) -> str:

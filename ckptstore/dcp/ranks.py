@@ -18,10 +18,7 @@ from ckptstore.save.shard import SavedShard, ShardSaver
 from ckptstore.save.stream import Piece, lay_out, split
 from manifests import ShardReference
 
-REPORT = MetadataIndex("")
-"""The index of the result that carries a rank's report; it stands for no item."""
-
-__all__ = ["REPORT", "RankReport", "RankSave", "report_of"]
+__all__ = ["RankReport", "RankSave", "report_of"]
 
 
 class RankReport(msgspec.Struct, kw_only=True):
@@ -35,8 +32,8 @@ class RankReport(msgspec.Struct, kw_only=True):
 
 
 def report_of(results: Sequence[WriteResult]) -> RankReport | None:
-    """A rank's report among its results; None where it returned none."""
-    reports = [result.storage_data for result in results if result.index == REPORT]
+    """A rank's report among its results: the one that carries bytes, not a shard's number. None where there is none."""
+    reports = [result.storage_data for result in results if isinstance(result.storage_data, bytes)]
     return msgspec.msgpack.decode(reports[0], type=RankReport) if reports else None
 
 
@@ -62,7 +59,7 @@ class RankSave:
             saved = self._saver().save(lay_out(group), pieces.source, self.rank)
             self._add(report, saved)
             results += [_result(piece, number) for piece in group]
-        return [WriteResult(REPORT, 0, msgspec.msgpack.encode(report)), *results]
+        return [WriteResult(MetadataIndex(""), 0, msgspec.msgpack.encode(report)), *results]
 
     def _saver(self) -> ShardSaver:
         config = self.opened.config

@@ -18,9 +18,9 @@ from torch.futures import Future
 from ckptstore.config import Config
 from ckptstore.dcp.delivery import deliver
 from ckptstore.dcp.metadata import metadata_of
-from ckptstore.errors import ConflictError
+from ckptstore.errors import CkptStoreError, ConflictError
 from ckptstore.events import Observer, ignore
-from ckptstore.opened import Opened, shared
+from ckptstore.opened import shared
 from ckptstore.selection import Selected, Selector, select
 from ckptstore.source import Source
 
@@ -55,17 +55,24 @@ class StoreReader(StorageReader):
         self.selected = None
 
     def read_metadata(self) -> Metadata:
-        """The checkpoint's metadata, read by every rank. Takes no keyword: DCP would call it a second time."""
-        opened = self._opened()
-        if self.selected is None:
-            self.selected = select(opened, self.run, Selector.of_checkpoint_id(self.checkpoint_id))
-        self._source = Source.open(opened, self.selected, self.observer)
+        """The checkpoint's metadata, read by every rank. Takes no keyword: DCP would call it a second time.
+
+        DCP would turn an error raised here into text; it is kept, and raised when DCP comes to set up the reader.
+        """
+        self._error: CkptStoreError | None = None
+        try:
+            self._source = self._open()
+        except CkptStoreError as error:
+            self._error = error
+            return Metadata({})
         metadata = metadata_of(self._source.index)
-        metadata.storage_meta = StorageMeta(checkpoint_id=self.selected.manifest.checkpoint_id)
+        metadata.storage_meta = StorageMeta(checkpoint_id=self._source.selected.manifest.checkpoint_id)
         return metadata
 
-    def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool) -> None:
-        """Nothing is left to set up."""
+    def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool) -> None:  # noqa: ARG002 - torch's signature
+        """Raise what reading the metadata met."""
+        if self._error is not None:
+            raise self._error
 
     def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
         """Say which checkpoint this rank found."""
@@ -92,5 +99,8 @@ class StoreReader(StorageReader):
         """Never chosen by DCP itself: a store is named by its settings, not by a checkpoint's name."""
         return False
 
-    def _opened(self) -> Opened:
-        return shared(self.config)
+    def _open(self) -> Source:
+        opened = shared(self.config)
+        if self.selected is None:
+            self.selected = select(opened, self.run, Selector.of_checkpoint_id(self.checkpoint_id))
+        return Source.open(opened, self.selected, self.observer)

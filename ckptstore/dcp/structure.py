@@ -110,7 +110,9 @@ def _walk(value: Any, path: Path, add: Callable[[Path, Any], None]) -> Node:
 
 def is_stateful(value: Any) -> bool:
     """Whether a value stands for its `state_dict()`."""
-    return type(value) not in _CONTAINERS and isinstance(value, Stateful)
+    if type(value) in _CONTAINERS or type(value) in _PLAIN or isinstance(value, torch.Tensor):
+        return False  # told apart at once: asking a protocol costs 20 µs
+    return isinstance(value, Stateful)
 
 
 def _entries(value: Any, path: Path) -> Iterator[tuple[Any, Any]]:
