@@ -20,7 +20,7 @@ from ckptstore.opened import Opened
 from ckptstore.operations.repair import RepairReport, repair
 from ckptstore.operations.verify import CheckpointHealth, verify
 from ckptstore.placement import full_tolerance
-from ckptstore.save.commit import About, Commit, shard_saver
+from ckptstore.commit import About, Commit, shard_saver
 from ckptstore.save.stream import Piece, lay_out
 from ckptstore.selection import Selector, select
 from ckptstore.source import Source

@@ -17,7 +17,7 @@ FLOORS = [
     {"targets", "tolerance"},
     {"save", "load"},
     {"opened"},
-    {"selection"},
+    {"commit", "selection"},
     {"source"},
     {"dcp", "operations"},
     {"store"},

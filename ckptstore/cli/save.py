@@ -40,7 +40,7 @@ def save(call: Call, path: Source, step: Step = None, name: Name = None) -> int:
 
 def _save_files(call: Call, path: Path, step: int | None, name: str | None) -> "Checkpoint":
     from ckptstore.operations.ingest import ingest, plan
-    from ckptstore.save.commit import About
+    from ckptstore.commit import About
     from ckptstore.store import Checkpoint
 
     made = plan(path)

@@ -1,27 +1,21 @@
 """Rank 0's part of a save: say that it begins, check that nothing planned is missing, write the index, commit."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch.distributed.checkpoint.metadata import STORAGE_TYPES, BytesStorageMetadata, Metadata
 from torch.distributed.checkpoint.planner import SavePlan
 from torch.distributed.checkpoint.storage import WriteResult
 
-import manifests
-from ckptstore.dcp.naming import CheckpointName
+from ckptstore.commit import About, Commit
 from ckptstore.dcp.pieces import Address, address
 from ckptstore.dcp.ranks import RankReport, report_of
 from ckptstore.dcp.tensors import dtype_name
 from ckptstore.dtypes import OBJECT
 from ckptstore.errors import IncompleteSave, ReplicaMismatch
-from ckptstore.opened import Opened, protocol_errors
-from ckptstore.placement import Place, Survives, survives
-from ckptstore.save.copies import copies_wanted, put_copies
-from ckptstore.tolerance import weakest
-from manifests import Copy, Index, Manifest, Missing, Reference, TableBuilder, TensorTable, Tolerance, paths
+from manifests import Manifest, TableBuilder, TensorTable
 
 Written = dict[str, dict[tuple[int, ...], int]]
 """Of each key, by offsets (none for a byte object), the shard that holds it as a position in the index."""
@@ -33,21 +27,14 @@ __all__ = ["Coordinator"]
 class Coordinator:
     """One save, as rank 0 sees it."""
 
-    opened: Opened
-    run: str
-    name: CheckpointName
-    user: dict[str, Any]
-    places: Sequence[Place]
-    session: str = ""
-    ordinal: int = 0
+    commit: Commit
+    about: About
     plans: Sequence[SavePlan] = ()
 
     def begin(self, plans: Sequence[SavePlan]) -> None:
-        """Put `begun`, before any rank writes."""
+        """Say that the save begins, before any rank writes."""
         self.plans = plans
-        with protocol_errors():
-            self.session, self.ordinal = self.opened.next_save(self.run)
-            self.opened.group.begin(self.run, self.session, self.ordinal)
+        self.commit.begin()
 
     def finish(self, metadata: Metadata, results: Sequence[Sequence[WriteResult]], structure: Any) -> Manifest:
         """Commit what the ranks wrote. Raises `IncompleteSave`, `ReplicaMismatch`, and what a commit raises."""
@@ -58,18 +45,13 @@ class Coordinator:
         self._check_complete(metadata, written, reports)
         present = [report for report in reports if report is not None]
         _check_replicas(present)
-        index = Index(
-            session=self.session,
-            ordinal=self.ordinal,
-            shards=[shard for report in present for shard in report.shards],
-            tensors=_table(metadata, written),
+        return self.commit.finish(
+            [shard for report in present for shard in report.shards],
+            _table(metadata, written),
+            replace(self.about, world=len(present)),
             structure=structure,
             planner_data=[(fqn, list(path)) for fqn, path in (metadata.planner_data or {}).items()],
         )
-        manifest = self._manifest(index, present)
-        with protocol_errors():
-            self.opened.group.commit(manifest)
-        return manifest
 
     def _check_complete(self, metadata: Metadata, written: Written, reports: Sequence[RankReport | None]) -> None:
         """Raise `IncompleteSave` where something planned wasn't written, or a rank says nothing, naming the ranks."""
@@ -91,39 +73,6 @@ class Coordinator:
     def _owing(self, lacking: set[Address]) -> set[int]:
         """Return the ranks that were to write what is lacking, as far as the plans that came here tell."""
         return {rank for rank, plan in enumerate(self.plans) for item in plan.items if address(item.index) in lacking}
-
-    def _manifest(self, index: Index, reports: Sequence[RankReport]) -> Manifest:
-        reference, copies = self._put_index(index, reports)
-        reached = weakest([copies, *(Survives(*pair) for report in reports for pair in report.survives)])
-        planned = self.opened.reachable_tolerance(self.opened.config.places)
-        missing: Counter[str] = Counter()
-        for report in reports:
-            missing.update(report.missing)
-        return Manifest(
-            kind="save",
-            run=self.run,
-            session=self.session,
-            ordinal=self.ordinal,
-            name=self.name.name,
-            checkpoint_id=self.name.checkpoint_id,
-            step=self.name.step,
-            world=len(reports),
-            bytes=sum(shard.length for shard in index.shards),
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            user=self.user,
-            tolerance=Tolerance(targets=reached.targets, domains=reached.domains),
-            planned=Tolerance(targets=planned.targets, domains=planned.domains),
-            missing=[Missing(target=target, fragments=count) for target, count in sorted(missing.items())],
-            copies=[Copy(tier="main", index=reference)],
-        )
-
-    def _put_index(self, index: Index, reports: Sequence[RankReport]) -> tuple[Reference, Survives]:
-        packed, measures = manifests.pack(index)
-        path = paths.index(self.run, paths.new_token())
-        reached = min((targets for report in reports for targets, _ in report.survives), default=0)
-        count = copies_wanted(reached, self.places)
-        holding, _ = put_copies(path, packed, count, self.places, self.opened.targets, self.opened.executor)
-        return Reference(path=path, targets=holding, **measures), survives(holding, 1, self.opened.domains)
 
 
 def _written(results: Sequence[Sequence[WriteResult]], reports: Sequence[RankReport | None]) -> Written:

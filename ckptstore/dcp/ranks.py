@@ -10,24 +10,22 @@ from torch.distributed.checkpoint.planner import SavePlan, SavePlanner, WriteIte
 from torch.distributed.checkpoint.storage import WriteResult
 
 import erasure
+from ckptstore.commit import shard_saver
 from ckptstore.dcp.pieces import Pieces, address
 from ckptstore.events import Observer, ignore
 from ckptstore.opened import Opened
 from ckptstore.placement import Place
-from ckptstore.save.shard import SavedShard, ShardSaver
+from ckptstore.save.shard import SavedShard
 from ckptstore.save.stream import Piece, lay_out, split
-from manifests import ShardReference
 
 __all__ = ["RankReport", "RankSave", "report_of"]
 
 
 class RankReport(msgspec.Struct, kw_only=True):
-    """A rank's shards, what they survive, what went missing, and digests of what other ranks may hold as well."""
+    """A rank's shards, and digests of what other ranks may hold as well."""
 
     rank: int
-    shards: list[ShardReference] = []
-    survives: list[tuple[int, int]] = []
-    missing: dict[str, int] = {}
+    shards: list[SavedShard] = []
     digests: dict[str, int] = {}
 
 
@@ -54,33 +52,12 @@ class RankSave:
         pieces = Pieces(planner, self.allow_pickle)
         mine = pieces.of(plan.items)
         report = RankReport(rank=self.rank, digests=self._digests(plan, pieces, mine))
-        results = []
+        results: list[WriteResult] = []
+        saver = shard_saver(self.opened, self.run, self.places, self.observer)
         for number, group in enumerate(split(mine) if mine else ()):
-            saved = self._saver().save(lay_out(group), pieces.source, self.rank)
-            self._add(report, saved)
+            report.shards.append(saver.save(lay_out(group), pieces.source, self.rank))
             results += [_result(piece, number) for piece in group]
         return [WriteResult(MetadataIndex(""), 0, msgspec.msgpack.encode(report)), *results]
-
-    def _saver(self) -> ShardSaver:
-        config = self.opened.config
-        return ShardSaver(
-            run=self.run,
-            code=erasure.Code(config.k, config.m),
-            fragment_bytes=config.fragment_bytes,
-            targets=self.opened.targets,
-            places=self.places,
-            require_tolerance=config.require_tolerance,
-            buffers=self.opened.buffers,
-            executor=self.opened.executor,
-            observer=self.observer,
-        )
-
-    @staticmethod
-    def _add(report: RankReport, saved: SavedShard) -> None:
-        report.shards.append(saved.reference)
-        report.survives.append((saved.survives.targets, saved.survives.domains))
-        for target, count in saved.missing.items():
-            report.missing[target] = report.missing.get(target, 0) + count
 
     def _digests(self, plan: SavePlan, pieces: Pieces, mine: list[Piece]) -> dict[str, int]:
         """CRC32C of every plain tensor and object here: ranks that differ under one key mustn't pass unnoticed."""

@@ -15,6 +15,7 @@ from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.storage import StorageWriter, WriteResult
 from torch.futures import Future
 
+from ckptstore.commit import About, Commit
 from ckptstore.config import Config
 from ckptstore.dcp.coordinator import Coordinator
 from ckptstore.dcp.naming import name_of
@@ -82,7 +83,8 @@ class StoreWriter(StorageWriter):
         self._coordinator: Coordinator | None = None
         if is_coordinator:
             name = name_of(self.checkpoint_id, self.step)
-            self._coordinator = Coordinator(opened, self.run, name, self.user, places)
+            about = About(name.name, name.checkpoint_id, name.step, user=self.user)
+            self._coordinator = Coordinator(Commit(opened, self.run, places), about)
 
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
         """Keep what this rank holds. A plan that is sent empty because it was cached leaves the last one standing."""

@@ -19,7 +19,7 @@ from ckptstore.events import Observer, ignore
 from ckptstore.opened import Opened
 from ckptstore.operations.folder import FILES, StoredFile, files_to_bytes, whole_name
 from ckptstore.operations.safetensors_file import read_header
-from ckptstore.save.commit import About, Commit, shard_saver
+from ckptstore.commit import About, Commit, shard_saver
 from ckptstore.save.stream import Piece, lay_out, split
 from manifests import Manifest, TableBuilder
 

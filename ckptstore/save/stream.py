@@ -16,6 +16,7 @@ from ckptstore.dtypes import OBJECT, dtype_named
 from ckptstore.errors import KeyCollision, UnsupportedValue
 from manifests import TensorEntry
 
+METADATA = "__metadata__"  # the header's own entry: no tensor can have this name
 ALIGNMENT = 4096  # a page: data can be mapped, or read with O_DIRECT
 HEADER_LIMIT = 100_000_000  # bytes; safetensors' own readers refuse more
 HEADER_ROOM = HEADER_LIMIT - 2 * ALIGNMENT
@@ -85,11 +86,12 @@ def lay_out(pieces: Sequence[Piece]) -> Stream:
 
 
 def _names(pieces: Sequence[Piece]) -> list[str]:
-    taken: dict[str, str] = {}
+    taken = {METADATA: METADATA}
     names = []
     for piece in pieces:
+        _check_unicode(piece.fqn)
         name = f"object:{piece.fqn}" if piece.is_object else piece.fqn
-        if taken.get(name) == piece.fqn and not piece.is_object:
+        if taken.get(name) == piece.fqn != METADATA and not piece.is_object:
             name = f"{piece.fqn}@{','.join(map(str, piece.range or ()))}"
         if name in taken:
             message = f"{piece.fqn!r} and {taken[name]!r} would both be stored as {name!r}"
@@ -99,8 +101,15 @@ def _names(pieces: Sequence[Piece]) -> list[str]:
     return names
 
 
+def _check_unicode(fqn: str) -> None:
+    try:
+        fqn.encode()
+    except UnicodeEncodeError as error:
+        raise UnsupportedValue(f"the name {fqn[:80]!r} is not Unicode that can be stored", key=fqn) from error
+
+
 def _header(pieces: Sequence[Piece], names: Sequence[str]) -> tuple[bytes, int]:
-    head: dict[str, Any] = {"__metadata__": _metadata(pieces, names)}
+    head: dict[str, Any] = {METADATA: _metadata(pieces, names)}
     start = 0
     for piece, name in zip(pieces, names, strict=True):
         dtype = dtype_named(piece.dtype)
@@ -141,5 +150,6 @@ def _entry(piece: Piece, name: str, offset: int) -> TensorEntry:
 
 
 def _header_cost(piece: Piece) -> int:
-    numbers = len(piece.shape) + len(piece.range or ()) + 2
-    return 2 * len(json.dumps(piece.fqn)) + LONGEST_NUMBER * numbers + ENTRY_ROOM
+    """At most this many bytes: the name stands there as JSON, and again as JSON inside JSON, twice as long at worst."""
+    numbers = len(piece.shape) + 3 * len(piece.range or ()) + 3
+    return 3 * len(json.dumps(piece.fqn)) + LONGEST_NUMBER * numbers + ENTRY_ROOM

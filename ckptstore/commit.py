@@ -13,6 +13,7 @@ from ckptstore.opened import Opened, protocol_errors
 from ckptstore.placement import Place, Survives, survives
 from ckptstore.save.copies import copies_wanted, put_copies
 from ckptstore.save.shard import SavedShard, ShardSaver
+from ckptstore.tolerance import weakest
 from manifests import Copy, Index, Manifest, Missing, Reference, TensorTable, Tolerance, paths
 
 __all__ = ["About", "Commit", "shard_saver"]
@@ -45,7 +46,15 @@ class Commit:
             self.session, self.ordinal = self.opened.next_save(self.run)
             self.opened.group.begin(self.run, self.session, self.ordinal)
 
-    def finish(self, saved: Sequence[SavedShard], tensors: TensorTable, about: About, structure: Any = None) -> Manifest:
+    def finish(
+        self,
+        saved: Sequence[SavedShard],
+        tensors: TensorTable,
+        about: About,
+        *,
+        structure: Any = None,
+        planner_data: Sequence[tuple[str, list[str | int]]] = (),
+    ) -> Manifest:
         """Write the index and commit. Raises `ConflictError`, `CommitInDoubt`, `OutOfReach`, `ToleranceError`."""
         index = Index(
             session=self.session,
@@ -53,6 +62,7 @@ class Commit:
             shards=[shard.reference for shard in saved],
             tensors=tensors,
             structure=structure,
+            planner_data=list(planner_data),
         )
         reached = min((shard.survives.targets for shard in saved), default=0)
         reference, copies = self._put_index(index, reached)
@@ -71,6 +81,7 @@ class Commit:
     def _manifest(
         self, index: Index, reference: Reference, each: Sequence[Survives], saved: Sequence[SavedShard], about: About
     ) -> Manifest:
+        reached = weakest(each)
         planned = self.opened.reachable_tolerance(self.opened.config.places)
         missing: Counter[str] = Counter()
         for shard in saved:
@@ -87,7 +98,7 @@ class Commit:
             bytes=sum(shard.length for shard in index.shards),
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             user=about.user,
-            tolerance=Tolerance(targets=min(s.targets for s in each), domains=min(s.domains for s in each)),
+            tolerance=Tolerance(targets=reached.targets, domains=reached.domains),
             planned=Tolerance(targets=planned.targets, domains=planned.domains),
             missing=[Missing(target=target, fragments=count) for target, count in sorted(missing.items())],
             copies=[Copy(tier="main", index=reference)],
