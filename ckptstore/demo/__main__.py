@@ -13,12 +13,8 @@ __all__: list[str] = []
 def main() -> int:
     """Read the command line and run the demo."""
     parser = argparse.ArgumentParser(prog="python -m ckptstore.demo")
-    parser.add_argument(
-        "--s3", action="store_true", help="six S3 buckets on SeaweedFS servers instead of directories"
-    )
-    parser.add_argument(
-        "--folder", type=Path, default=Path("demo-run"), help="where everything goes; emptied first"
-    )
+    parser.add_argument("--s3", action="store_true", help="six S3 buckets on SeaweedFS servers instead of directories")
+    parser.add_argument("--folder", type=Path, default=Path("demo-run"), help="where everything goes; emptied first")
     options = parser.parse_args()
     try:
         return run_demo(options.folder, s3=options.s3)

@@ -93,7 +93,7 @@ class BucketBackings(Backings):
             list(pool.map(lambda backing: backing.leave(), self.members.values()))
 
 
-def credentials(server: Any) -> dict[str, str]:
+def credentials(server: Any) -> dict[str, Any]:
     """Key id, secret and region under the names that obstore's client takes."""
     return {name.lower(): value for name, value in server.environment.items()}
 

@@ -1,4 +1,4 @@
-"""The processes of the demo: training jobs under torchrun, their output in log files, and `ckpt` commands."""
+"""The training jobs under torchrun, their output in log files."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Job", "StuckError", "ckpt", "wait_until"]
+__all__ = ["Job", "StuckError", "wait_until"]
 
 LIMIT = 170.0  # seconds that anything may take: the whole demo has 180
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
@@ -57,9 +57,7 @@ class Job:
             return self.process.wait(LIMIT)
         except subprocess.TimeoutExpired:
             self.stop()
-            raise StuckError(
-                f"{self.name} did not end within {LIMIT:.0f} s; its output: {self.log}"
-            ) from None
+            raise StuckError(f"{self.name} did not end within {LIMIT:.0f} s; its output: {self.log}") from None
 
     def wait_for(self, kind: str, step: int) -> dict[str, Any]:
         """Wait for an event of one step. Raises StuckError if the job ends first."""
@@ -103,22 +101,3 @@ def wait_until(seen: Callable[[], Any], what: str, *, pause: float) -> Any:
             raise StuckError(f"waited {LIMIT:.0f} s for {what}")
         time.sleep(pause)
     return answer
-
-
-def ckpt(store: Path, *arguments: str) -> tuple[int, list[dict[str, Any]], str]:
-    """Run a `ckpt` command with --json. Returns exit code, the JSON documents of stdout, and stderr."""
-    command = [
-        sys.executable,
-        "-m",
-        "ckptstore.cli",
-        "--store",
-        str(store),
-        "--run",
-        "demo",
-        *arguments,
-        "--json",
-    ]
-    done = subprocess.run(  # noqa: S603 our own interpreter and arguments
-        command, capture_output=True, text=True, check=False, timeout=LIMIT
-    )
-    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr

@@ -51,9 +51,7 @@ def make_backings(folder: Path, *, s3: bool) -> Backings:
 def empty(folder: Path) -> None:
     """Remove what an earlier demo left; refuse to remove anything else."""
     if folder.exists() and any(folder.iterdir()) and not (folder / MARKER).exists():
-        raise UsageError(
-            f"{folder} is not empty and not from an earlier demo", hint="name another one with --folder"
-        )
+        raise UsageError(f"{folder} is not empty and not from an earlier demo", hint="name another one with --folder")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / MARKER).touch()

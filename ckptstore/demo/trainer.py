@@ -105,9 +105,7 @@ class Trainer:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a loaded `template`."""
-        set_state_dict(
-            self.model, self.optimiser, model_state_dict=state["model"], optim_state_dict=state["optimiser"]
-        )
+        set_state_dict(self.model, self.optimiser, model_state_dict=state["model"], optim_state_dict=state["optimiser"])
         self.schedule.load_state_dict(state["schedule"])
         self.order.load_state_dict(state["order"])
         self.number = state["number"]

@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 
 import pytest
-from ckptstore.demo.commands import Commands
 
 from ckptstore.demo.backings import DirectoryBackings
+from ckptstore.demo.commands import Commands
 from ckptstore.demo.jobs import Job
 
 
@@ -14,7 +14,9 @@ def jobs(tmp_path_factory):
     """A run of 20 steps; one of 10 that saves; from there one to 20 on 2 ranks and one to 12 on 4."""
     folder = tmp_path_factory.mktemp("resume")
     store = folder / "store.toml"
-    Commands(store, DirectoryBackings(folder / "targets", "abcdef")).init()
+    ckpt = Commands(store, DirectoryBackings(folder / "targets", "abcdef"))
+    ckpt.write_settings()
+    assert ckpt("init").code == 0
     twenty = Job(folder, "twenty", 2, "--steps=20", "--digest-at", "10", "20")
     ten = Job(folder, "ten", 2, "--steps=10", f"--store={store}", "--save-every=10")
     assert [twenty.wait(), ten.wait()] == [0, 0], (twenty.log.read_text(), ten.log.read_text())
@@ -42,6 +44,4 @@ def test_four_ranks_read_the_samples_in_the_order_of_two(jobs):
     assert list(jobs.four.steps()) == [11, 12]
     for number, step in jobs.four.steps().items():
         assert step["samples"] == reference[number]["samples"]
-        assert float.fromhex(step["loss"]) == pytest.approx(
-            float.fromhex(reference[number]["loss"]), rel=0.05
-        )
+        assert float.fromhex(step["loss"]) == pytest.approx(float.fromhex(reference[number]["loss"]), rel=0.05)
