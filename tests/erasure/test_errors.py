@@ -130,7 +130,7 @@ def test_reconstruct_refuses_buffers():
         Code(4, 2).reconstruct({**present, 4: np.zeros(3, np.uint8)}, {5: np.zeros(8, np.uint8)})
     with pytest.raises(BufferFormatError, match="present buffer 2"):
         Code(4, 2).reconstruct({**present, 2: bytes(8)}, {5: np.zeros(8, np.uint8)})
-    with pytest.raises(BufferFormatError, match="wanted buffer 5 .*read-only"):
+    with pytest.raises(BufferFormatError, match=r"wanted buffer 5 .*read-only"):
         Code(4, 2).reconstruct(present, {5: READ_ONLY})
 
 

@@ -1,4 +1,4 @@
-"""Writes vectors.json from reedsolo itself: `python -m tests.golden.erasure.make`. Format version 1 keeps it for ever."""
+"""Writes vectors.json from reedsolo itself: `python -m tests.golden.erasure.make`. Format 1 keeps it for ever."""
 
 import base64
 import json
