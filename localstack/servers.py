@@ -1,168 +1,38 @@
-"""Starts and stops object-store servers on 127.0.0.1: SeaweedFS, fake-gcs-server, LocalStack, rclone.
+"""Object-store servers on 127.0.0.1, from wheels: SeaweedFS, fake-gcs-server, LocalStack, rclone.
 
     with SeaweedServers(6) as servers:             # one server, disk folder and bucket per failure domain
         os.environ |= servers.environment          # credentials: by environment only
         servers.targets                            # [(url, options)] for store.toml
 
-    python localstack/servers.py up --count 6      # the same from a shell; then: status, down
-
-Each server has its own process group, free ports, folder and log, and is sent TERM when its block ends or the
-interpreter does. The commands, and which options matter, are from docs of the servers and were tried one by one.
+`python -m localstack up` does the same from a shell. Each server has its own process group, free ports, folder and
+log, and is sent TERM when its block ends or the interpreter does. Which options matter was found by trying.
 """
 
-import atexit
-import contextlib
-import http.client
+import http
 import json
 import os
-import random
 import secrets
 import shutil
-import signal
-import socket
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
-HOST = "127.0.0.1"
-PORTS = range(20000, 32000)  # below the range that the kernel hands out to clients
-READY_SECONDS = 30.0
-START_TRIES = 3  # another process may take a port between our look and the server's bind
+from localstack.process import HOST, Server, ServerError, find_program
 
 __all__ = [
     "GcsServer",
     "LocalStackServer",
     "RcloneServer",
+    "S3Server",
     "SeaweedServer",
     "SeaweedServers",
     "Server",
-    "find_program",
+    "ServerError",
+    "new_credentials",
 ]
-
-
-class ServerError(RuntimeError):
-    """A server did not start; the message ends with its log."""
-
-
-class Server:
-    """One server process on 127.0.0.1. A context manager; `stop` and `start` again keeps `folder` and the port."""
-
-    port_offsets: Sequence[int] = (0,)
-    stop_seconds = 10.0
-
-    def __init__(self, folder: str | os.PathLike[str] | None = None, *, buckets: Sequence[str] = ("bucket",)) -> None:
-        self._owns_folder = folder is None
-        self.folder = Path(folder or tempfile.mkdtemp(prefix="ckptstore-server-")).absolute()
-        self.buckets = tuple(buckets)
-        self.port = 0
-        self.process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def endpoint(self) -> str:
-        """Where clients connect."""
-        return f"http://{HOST}:{self.port}"
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """What clients need in their environment."""
-        return {}
-
-    def command(self) -> Sequence[str]:
-        """The program and its arguments, for `self.port` and `self.folder`."""
-        raise NotImplementedError
-
-    def server_environment(self) -> Mapping[str, str]:
-        """What the server needs in its environment."""
-        return {}
-
-    def ready(self) -> bool:
-        """Whether it answers."""
-        raise NotImplementedError
-
-    def make_buckets(self) -> None:
-        """Make `self.buckets` on a server that is ready."""
-
-    def start(self) -> Self:
-        """Start it and wait until it is ready. Raises `ServerError` with its log."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        chosen = self.port
-        for _ in range(START_TRIES):
-            self.port = chosen or free_port(self.port_offsets)
-            with self._log.open("ab") as log:
-                self.process = subprocess.Popen(
-                    self.command(), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                    env={**os.environ, **self.server_environment()}, start_new_session=True,
-                )  # fmt: skip
-            atexit.register(self.stop)
-            if self._wait():
-                self.make_buckets()
-                return self
-            self.stop()
-        tail = self._log.read_text(errors="replace")[-3000:]
-        raise ServerError(f"{type(self).__name__} did not start on port {self.port}; its log ends:\n{tail}")
-
-    def stop(self) -> None:
-        """TERM, then KILL after `stop_seconds`; then remove what it leaves behind."""
-        process, self.process = self.process, None
-        if process is not None:
-            _end(process, self.stop_seconds)
-            self.clean()
-            atexit.unregister(self.stop)
-
-    def clean(self) -> None:
-        """Remove what the server left outside its folder."""
-
-    def pause(self) -> None:
-        """Stop the process without ending it: connections stay open and nothing answers."""
-        self._signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let a paused process go on."""
-        self._signal(signal.SIGCONT)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-        if self._owns_folder:
-            shutil.rmtree(self.folder, ignore_errors=True)
-
-    @property
-    def _log(self) -> Path:
-        return self.folder / "server.log"
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self.process is not None:
-            os.killpg(self.process.pid, number)
-
-    def _wait(self) -> bool:
-        end = time.monotonic() + READY_SECONDS
-        while time.monotonic() < end:
-            if self.process is None or self.process.poll() is not None:
-                return False
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                if self.ready():
-                    return True
-            time.sleep(0.05)
-        return False
-
-    def request(
-        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
-    ) -> int:
-        """The status of one plain HTTP request."""
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=5)
-        try:
-            connection.request(method, path, body, dict(headers or {}))
-            return connection.getresponse().status
-        finally:
-            connection.close()
 
 
 class S3Server(Server):
@@ -220,13 +90,10 @@ class SeaweedServer(S3Server):
         return [find_program("weed"), "-logtostderr=true", "mini", *place, *flags]
 
     def ready(self) -> bool:
-        """The S3 gateway says that it is healthy."""
-        connection = http.client.HTTPConnection(HOST, self.port + 3, timeout=5)
-        try:
-            connection.request("GET", "/healthz")
-            return connection.getresponse().status == http.HTTPStatus.OK
-        finally:
-            connection.close()
+        """The S3 gateway is healthy, and the filer has the buckets: they are made a little later."""
+        healthy = self.request("GET", "/healthz", port=self.port + 3) == http.HTTPStatus.OK
+        paths = (f"/buckets/{bucket}/" for bucket in self.buckets)
+        return healthy and all(self.request("GET", path, port=self.port + 2) == http.HTTPStatus.OK for path in paths)
 
     def clean(self) -> None:
         """Remove its sockets from the temporary folder: SIGKILL leaves them there."""
@@ -374,42 +241,3 @@ def new_credentials() -> dict[str, str]:
         "AWS_SECRET_ACCESS_KEY": secrets.token_hex(20),
         "AWS_REGION": "us-east-1",
     }
-
-
-def find_program(name: str) -> str:
-    """A program beside this interpreter or on PATH. Raises `ServerError` saying what to install."""
-    beside = Path(sys.executable).parent
-    found = shutil.which(name, path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}")
-    if found is None:
-        raise ServerError(f"no program {name}: pip install 'ckptstore[servers]'")
-    return found
-
-
-def free_port(offsets: Sequence[int] = (0,)) -> int:
-    """A base port so that it and all `offsets` from it are free on 127.0.0.1 just now."""
-    for _ in range(1000):
-        base = random.choice(PORTS)  # noqa: S311 - spreads parallel test runs, guards nothing
-        if all(_is_free(base + offset) for offset in offsets):
-            return base
-    raise ServerError(f"no {len(offsets)} free ports between {PORTS.start} and {PORTS.stop}")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-        return True
-
-
-def _end(process: subprocess.Popen[bytes], seconds: float) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGCONT)  # a paused one would not see the TERM
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

@@ -63,7 +63,7 @@ class Entry:
 
 
 class Target(ABC):
-    """One place that fails on its own. Blocking, thread-safe; its client is made after a fork, never carried across."""
+    """One place that fails on its own. Blocking, thread-safe; its client is made after a fork, never before."""
 
     def __init__(self, name: str, *, domain: str = "", can_put_if_absent: bool = True) -> None:
         self.name = name
@@ -96,7 +96,7 @@ class Target(ABC):
 
     @abstractmethod
     def list(self, prefix: str) -> Iterator[Entry]:
-        """Every object whose path starts with `prefix` (which ends in `/` or is empty), all pages, in no fixed order."""
+        """Every object whose path starts with `prefix` (empty, or ending in `/`), all pages, in no fixed order."""
 
     @abstractmethod
     def list_folders(self, prefix: str) -> Sequence[str]:

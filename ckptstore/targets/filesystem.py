@@ -165,7 +165,7 @@ class FilesystemTarget(Target):
         return f"{self._root}/{check_path(path)}"
 
     def _inside(self, name: str) -> str:
-        """A path in the target from a name that the filesystem tells, which may have gained or lost a slash in front."""
+        """A path in the target from a name that the filesystem tells, with or without a slash in front."""
         return name.lstrip("/").removeprefix(self._root.lstrip("/")).lstrip("/")
 
     @contextmanager

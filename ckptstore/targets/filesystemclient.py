@@ -16,7 +16,7 @@ BUCKETS = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"}
 """Schemes whose roots begin with a bucket, which only its owner makes, and which have no real folders."""
 
 EXCLUSIVE = {"s3", "s3a", "gs", "gcs"}
-"""Schemes whose create was seen to have one winner. fsspec's own looks and then writes, which is no exclusive create."""
+"""Schemes whose create was seen to have one winner. fsspec's own looks and then writes: two may win."""
 
 ONE_TRY = 1
 

@@ -57,7 +57,7 @@ STATUSES: dict[int, Meaning] = {
     501: (TargetUnusable, None, "the service lacks an operation that a target needs"),
     507: (NoSpace, None, ROOM),
 }
-"""By HTTP status. Other 5xx are `TargetUnavailable` and busy, other 4xx `TargetUnusable`: asking again changes nothing."""
+"""By HTTP status. Other 5xx are `TargetUnavailable` and busy; other 4xx `TargetUnusable`, for they would stay."""
 
 CONNECTIONS: dict[str, Meaning] = {
     "Connect": (TargetUnavailable, Reason.UNREACHABLE, "check the endpoint and the network"),

@@ -88,7 +88,8 @@ def _bucket(name: str, scheme: str, rest: str) -> tuple[str, str]:
     bucket, _, prefix = rest.partition("/")
     if not bucket or ":" in bucket:
         message = f"targets.{name}.url = '{scheme}://{rest}': a bucket's name must follow {scheme}://"
-        hint = f'a host and port belong in the options: url = "{scheme}://bucket/prefix", options = {{ endpoint = "http://host:port" }}'
+        example = f'url = "{scheme}://bucket/prefix", options = {{ endpoint = "http://host:port" }}'
+        hint = f"a host and port belong in the options: {example}"
         raise ConfigError(message, key=f"targets.{name}.url", hint=hint)
     return bucket, _tidy(prefix)
 

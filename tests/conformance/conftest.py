@@ -1,4 +1,4 @@
-"""Servers for the conformance suites: started once a test process, on free ports, so that xdist's workers don't meet."""
+"""Servers for the conformance suites: once a test process, on free ports, so that xdist's workers don't meet."""
 
 import os
 from collections.abc import Iterator

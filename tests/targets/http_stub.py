@@ -53,7 +53,7 @@ class StubHandler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(data)
 
-    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_request
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_request  # noqa: N815 - http.server's names
 
     def do_it_get(self, path: str, body: bytes) -> tuple[int, str | bytes]:
         if path not in self.server.objects:

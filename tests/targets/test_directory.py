@@ -7,6 +7,7 @@ import shutil
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -17,18 +18,23 @@ from ckptstore.targets.posix import error_for
 
 
 @pytest.fixture
-def target(tmp_path):
-    target = DirectoryTarget("d", tmp_path / "root")
+def root(tmp_path):
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def target(root):
+    target = DirectoryTarget("d", root)
     target.create_root()
     return target
 
 
-def files(target):
-    return sorted(
-        os.path.relpath(os.path.join(folder, name), target.root)
-        for folder, _, names in os.walk(target.root)
-        for name in names
-    )
+def files(root):
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
 
 
 def test_o38_short_writes_are_continued(target, monkeypatch):
@@ -59,10 +65,10 @@ def test_o38_short_reads_are_continued(target, monkeypatch):
     assert memory == data[123:5123]
 
 
-def test_o38_offsets_past_4_gib_of_a_sparse_object(target):
+def test_o38_offsets_past_4_gib_of_a_sparse_object(target, root):
     """A shard offset of 5 GiB: nothing on the way keeps 32 bits of it."""
     offset = 5 << 30
-    with open(os.path.join(target.root, "sparse"), "wb") as file:
+    with (root / "sparse").open("wb") as file:
         file.seek(offset)
         file.write(b"beyond")
     memory = bytearray(6)
@@ -71,7 +77,7 @@ def test_o38_offsets_past_4_gib_of_a_sparse_object(target):
     assert target.head("sparse").size == offset + 6
 
 
-def test_a_file_too_large_for_the_system_is_no_space_and_leaves_nothing(target):
+def test_a_file_too_large_for_the_system_is_no_space_and_leaves_nothing(target, root):
     """The kernel takes part of the bytes and then refuses: a real short write, then an error."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -83,10 +89,10 @@ def test_a_file_too_large_for_the_system_is_no_space_and_leaves_nothing(target):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, before)
     assert (caught.value.target, caught.value.path, caught.value.transient) == ("d", "a/b", False)
-    assert files(target) == []
+    assert files(root) == []
 
 
-def test_a_full_disk_is_no_space_and_leaves_nothing(target, monkeypatch):
+def test_a_full_disk_is_no_space_and_leaves_nothing(target, monkeypatch, root):
     whole = os.write
 
     def full(file, data):
@@ -97,10 +103,10 @@ def test_a_full_disk_is_no_space_and_leaves_nothing(target, monkeypatch):
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(NoSpace, match="No space left"):
         target.put("a/b", bytes(100_000))
-    assert files(target) == []
+    assert files(root) == []
 
 
-def test_a_failed_put_leaves_the_old_object(target, monkeypatch):
+def test_a_failed_put_leaves_the_old_object(target, monkeypatch, root):
     target.put("a", b"old")
     monkeypatch.setattr(os, "fsync", lambda file: (_ for _ in ()).throw(OSError(errno.EIO, "broken")))
     with pytest.raises(TargetUnavailable) as caught:
@@ -108,16 +114,16 @@ def test_a_failed_put_leaves_the_old_object(target, monkeypatch):
     assert caught.value.reason == Reason.BROKEN
     monkeypatch.undo()
     assert bytes(target.get("a")) == b"old"
-    assert files(target) == ["a"]
+    assert files(root) == ["a"]
 
 
-def test_file_and_folders_are_synced_before_success(target, monkeypatch):
+def test_file_and_folders_are_synced_before_success(target, monkeypatch, root):
     """Data, then the name, then the folder that holds the name; and each folder made on the way in its parent."""
     log = []
     fsync, link = os.fsync, os.link
 
     def name(file):
-        return os.path.relpath(os.readlink(f"/proc/self/fd/{file}"), target.root)
+        return str(Path(f"/proc/self/fd/{file}").readlink().relative_to(root))
 
     monkeypatch.setattr(os, "fsync", lambda file: (log.append(name(file)), fsync(file)))
     monkeypatch.setattr(os, "link", lambda *a, **k: (log.append("link"), link(*a, **k)))
@@ -128,11 +134,9 @@ def test_file_and_folders_are_synced_before_success(target, monkeypatch):
     assert {".", "x"} <= set(before)
 
 
-def test_unfinished_files_are_no_objects(target):
+def test_unfinished_files_are_no_objects(target, root):
     target.put("a", b"1")
-    unfinished = os.path.join(target.root, TEMPORARY, "123-abc")
-    with open(unfinished, "wb") as file:
-        file.write(b"half")
+    (root / TEMPORARY / "123-abc").write_bytes(b"half")
     assert [entry.path for entry in target.list("")] == ["a"]
     assert list(target.list_folders("")) == []
     for verb in (target.get, target.head, lambda path: target.put(path, b""), lambda path: target.delete([path])):
@@ -140,8 +144,8 @@ def test_unfinished_files_are_no_objects(target):
             verb(f"{TEMPORARY}/123-abc")
 
 
-def test_leftovers_of_dead_writers_are_swept_and_those_of_living_ones_stay(target, tmp_path):
-    folder = tmp_path / "root" / TEMPORARY
+def test_leftovers_of_dead_writers_are_swept_and_those_of_living_ones_stay(target, root):
+    folder = root / TEMPORARY
     folder.mkdir()
     for name, age in (("old", 2 * 3600), ("young", 60)):
         (folder / name).write_bytes(b"half")
@@ -150,9 +154,9 @@ def test_leftovers_of_dead_writers_are_swept_and_those_of_living_ones_stay(targe
     assert [path.name for path in folder.iterdir()] == ["young"]
 
 
-def test_a_root_that_vanished_is_unavailable_and_not_made_again(target):
+def test_a_root_that_vanished_is_unavailable_and_not_made_again(target, root):
     target.put("a/b", b"1")
-    shutil.rmtree(target.root)
+    shutil.rmtree(root)
     verbs = [
         lambda: target.get("a/b"),
         lambda: target.head("a/b"),
@@ -167,58 +171,58 @@ def test_a_root_that_vanished_is_unavailable_and_not_made_again(target):
             verb()
         assert caught.value.reason == Reason.GONE
     assert isinstance(target.delete(["a/b"])["a/b"], TargetUnavailable)
-    assert not os.path.exists(target.root)
+    assert not root.exists()
     target.create_root()
     target.put("a/b", b"back")
     assert bytes(target.get("a/b")) == b"back"
 
 
-def test_links_below_the_root_are_never_followed(target, tmp_path):
+def test_links_below_the_root_are_never_followed(target, tmp_path, root):
     secret = tmp_path / "outside"
     secret.mkdir()
     (secret / "file").write_bytes(b"secret")
-    os.symlink(secret, os.path.join(target.root, "folder"))
-    os.symlink(secret / "file", os.path.join(target.root, "file"))
+    (root / "folder").symlink_to(secret)
+    (root / "file").symlink_to(secret / "file")
     for path in ("folder/file", "file"):
         with pytest.raises(ObjectNotFound):
             target.get(path)
     assert list(target.list("")) == []
-    with pytest.raises(TargetUnusable, match="not a folder|symbolic link"):
+    with pytest.raises(TargetUnusable, match=r"not a folder|symbolic link"):
         target.put("folder/new", b"escaped")
     target.put("file", b"replaced the link, not what it names")
     assert (secret / "file").read_bytes() == b"secret"
-    assert os.listdir(secret) == ["file"]
+    assert names(secret) == ["file"]
 
 
-def test_the_root_itself_may_be_a_link(tmp_path):
+def test_the_root_itself_may_be_a_link(tmp_path, root):
     (tmp_path / "disk").mkdir()
-    os.symlink(tmp_path / "disk", tmp_path / "root")
-    target = DirectoryTarget("d", tmp_path / "root")
+    root.symlink_to(tmp_path / "disk")
+    target = DirectoryTarget("d", root)
     target.put("a", b"1")
     assert (tmp_path / "disk" / "a").read_bytes() == b"1"
 
 
-def test_a_fifo_in_the_way_does_not_block(target):
-    os.mkfifo(os.path.join(target.root, "fifo"))
+def test_a_fifo_in_the_way_does_not_block(target, root):
+    os.mkfifo(root / "fifo")
     with pytest.raises(ObjectNotFound):
         target.get("fifo")
 
 
-def test_a_folder_in_the_way_of_an_object(target):
+def test_a_folder_in_the_way_of_an_object(target, root):
     target.put("a/b", b"1")
     with pytest.raises(TargetUnusable, match="folder"):
         target.put("a", b"2")
     with pytest.raises(TargetUnusable, match="not a folder"):
         target.put("a/b/c", b"2")
-    assert files(target) == ["a/b"]
+    assert files(root) == ["a/b"]
 
 
-def test_a_file_cut_short_while_it_is_read_is_short(target, monkeypatch):
+def test_a_file_cut_short_while_it_is_read_is_short(target, monkeypatch, root):
     target.put("a", bytes(1000))
     whole = os.preadv
 
     def cut(file, into, start):
-        os.truncate(os.path.join(target.root, "a"), 10)
+        os.truncate(root / "a", 10)
         return whole(file, into, start)
 
     monkeypatch.setattr(os, "preadv", cut)
@@ -226,15 +230,15 @@ def test_a_file_cut_short_while_it_is_read_is_short(target, monkeypatch):
         target.get("a")
 
 
-def test_emptied_folders_go_and_others_stay(target):
+def test_emptied_folders_go_and_others_stay(target, root):
     for path in ("x/y/1", "x/y/2", "x/z/1"):
         target.put(path, b"")
     target.delete(["x/y/1"])
-    assert sorted(os.listdir(os.path.join(target.root, "x"))) == ["y", "z"]
+    assert names(root / "x") == ["y", "z"]
     target.delete(["x/y/2"])
-    assert os.listdir(os.path.join(target.root, "x")) == ["z"]
+    assert names(root / "x") == ["z"]
     target.delete(["x/z/1"])
-    assert os.listdir(target.root) == [TEMPORARY]
+    assert names(root) == [TEMPORARY]
 
 
 def test_puts_win_over_deletes_that_empty_their_folder(target):

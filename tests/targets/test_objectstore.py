@@ -146,7 +146,8 @@ def test_a_missing_bucket_is_not_a_missing_object(bare, stub):
 
 def test_an_answer_of_200_that_left_some(target, stub):
     """DeleteObjects says 200 and names in its body what it did not delete: asked again one by one, and told."""
-    left = "<DeleteResult><Error><Key>prefix/b</Key><Code>AccessDenied</Code><Message>locked</Message></Error></DeleteResult>"
+    locked = "<Error><Key>prefix/b</Key><Code>AccessDenied</Code><Message>locked</Message></Error>"
+    left = f"<DeleteResult>{locked}</DeleteResult>"
 
     def script(method, path):
         return (200, left) if method == "POST" and stub.requests["POST"] in {1, 3} else None

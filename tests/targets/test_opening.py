@@ -9,7 +9,6 @@ import pytest
 from ckptstore.errors import CkptStoreError, ConfigError
 from ckptstore.targets import DirectoryTarget, MemoryTarget, open_target
 
-
 ROOT = Path(__file__).parents[2]
 
 
@@ -128,7 +127,7 @@ def test_a_bad_setting_names_the_key_and_what_is_allowed(url, options, key, allo
     ],
 )
 def test_a_secret_is_refused_and_not_repeated(url, options):
-    with pytest.raises(ConfigError, match="secret|password") as caught:
+    with pytest.raises(ConfigError, match=r"secret|password") as caught:
         open_target("t", url, options=options)
     assert "hunter2" not in str(caught.value) + repr(caught.value) + repr(caught.value.fields)
     assert "environment" in caught.value.hint

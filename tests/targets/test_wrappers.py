@@ -14,7 +14,7 @@ from manifests.errors import Unavailable
 def test_all_names_are_there():
     assert all(getattr(targets, name) is not None for name in targets.__all__)
     with pytest.raises(AttributeError, match="no_such_name"):
-        targets.no_such_name
+        _ = targets.no_such_name
 
 
 def test_a_meter_counts_requests_and_bytes_that_went_through():
