@@ -1,3 +1,12 @@
-"""PyTorch Distributed Checkpoint on this store: planners, writer and reader."""
+"""PyTorch's distributed checkpoint on this store: planners, writer and reader.
 
-__all__: list[str] = []
+    dcp.save(sd, storage_writer=StoreWriter("store.toml", run="r"), checkpoint_id="step-100")
+    dcp.load(sd, storage_reader=StoreReader("store.toml", run="r"), checkpoint_id="step-100")
+"""
+
+from ckptstore.dcp.load_planner import CheckpointLoadPlanner, LoadReport
+from ckptstore.dcp.reader import StoreReader
+from ckptstore.dcp.save_planner import CheckpointSavePlanner
+from ckptstore.dcp.writer import StoreWriter
+
+__all__ = ["CheckpointLoadPlanner", "CheckpointSavePlanner", "LoadReport", "StoreReader", "StoreWriter"]

@@ -65,11 +65,11 @@ def load_state(
 ) -> LoadReport:
     """Load in place on every rank what rank 0 decides on."""
     selected = _decide(config, run, selector, group)
-    planner = CheckpointLoadPlanner(strict=strict, allow_cast=allow_cast)
+    planner = CheckpointLoadPlanner(state, strict=strict, allow_cast=allow_cast)
     reader = StoreReader(config, run=run, selected=selected, observer=observer)
     with own_errors():
-        state_dict_loader.load(
-            state, storage_reader=reader, planner=planner, process_group=group, no_dist=not is_distributed()
+        state_dict_loader.load(  # into nothing: the planner fills the state, DCP only keys that are there already
+            {}, storage_reader=reader, planner=planner, process_group=group, no_dist=not is_distributed()
         )
     return planner.report
 

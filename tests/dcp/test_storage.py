@@ -1,0 +1,205 @@
+"""`StoreWriter` and `StoreReader` under torch's own planners: the facts of DCP that they rest on, each held."""
+
+import pickle
+import warnings
+
+import pytest
+import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
+
+import ckptstore
+from ckptstore.dcp import StoreReader, StoreWriter
+from ckptstore.errors import DtypeMismatch, NotFoundError, UnsupportedValue, UsageError
+from ckptstore.opened import release, shared
+from tests.dcp.folder import own_error
+from tests.support import make_store
+
+pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+
+
+@pytest.fixture
+def config(tmp_path):
+    config = make_store(tmp_path).config
+    yield config
+    release(config)
+
+
+def save(config, state, name="step-1", **options):
+    writer = StoreWriter(config, run="r", **options.pop("writer", {}))
+    with own_error():
+        return dcp.save(state, storage_writer=writer, checkpoint_id=name, **options), writer
+
+
+def load(config, state, name=None, **options):
+    with own_error():
+        dcp.load(state, storage_reader=StoreReader(config, run="r", **options), checkpoint_id=name)
+    return state
+
+
+def test_a_stock_save_and_load_give_every_value_back(config):
+    state = {"w": torch.randn(300, 300), "opt": {"lr": 0.1, "betas": [0.9, 0.95], "step": torch.tensor(7)}}
+    save(config, state)
+    template = {"w": torch.zeros(300, 300), "opt": {"lr": 0.0, "betas": [0.0, 0.0], "step": torch.tensor(0)}}
+    load(config, template)
+    assert torch.equal(template["w"], state["w"])
+    assert template["opt"] == {"lr": 0.1, "betas": [0.9, 0.95], "step": torch.tensor(7)}
+
+
+def test_a_save_needs_a_name_and_a_load_takes_the_latest(config):
+    writer = StoreWriter(config, run="r")
+    with pytest.raises(UsageError, match="checkpoint_id"), own_error():
+        dcp.save({"a": torch.ones(1)}, storage_writer=writer)
+    save(config, {"a": torch.ones(1)}, "step-1")
+    save(config, {"a": torch.full((1,), 2.0)}, "step-2")
+    assert load(config, {"a": torch.zeros(1)})["a"].item() == 2
+
+
+def test_a_name_of_one_save_is_not_taken_by_the_next(config):
+    writer = StoreWriter(config, run="r")
+    dcp.save({"a": torch.ones(1)}, storage_writer=writer, checkpoint_id="step-1")
+    with pytest.raises(UsageError, match="checkpoint_id"), own_error():
+        dcp.save({"a": torch.ones(1)}, storage_writer=writer)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint_id", "name", "step"),
+    [
+        ("step-100", "step-100", 100),
+        ("/ckpt/run/step-7/", "step-7", 7),
+        ("s3://b/last", "last", None),
+        ("0042", "0042", 42),
+    ],
+)
+def test_what_a_checkpoint_id_means(config, checkpoint_id, name, step):
+    _, writer = save(config, {"a": torch.ones(1)}, checkpoint_id)
+    assert (writer.manifest.name, writer.manifest.step) == (name, step)
+    assert load(config, {"a": torch.zeros(1)}, checkpoint_id)["a"].item() == 1
+
+
+def test_a_step_given_beats_the_digits_of_the_name(config):
+    _, writer = save(config, {"a": torch.ones(1)}, "v2", writer={"step": 9})
+    assert writer.manifest.step == 9
+
+
+def test_saving_a_name_again_gives_the_newest_and_keeps_the_other(config):
+    save(config, {"a": torch.ones(1)})
+    save(config, {"a": torch.full((1,), 2.0)})
+    assert load(config, {"a": torch.zeros(1)}, "step-1")["a"].item() == 2
+    assert len(ckptstore.open(config).run("r").checkpoints()) == 2
+
+
+def test_each_rank_on_its_own_is_refused(config):
+    with pytest.raises(UsageError, match="use_collectives"), own_error():
+        dcp.save({"a": torch.ones(1)}, storage_writer=StoreWriter(config), checkpoint_id="x", use_collectives=False)
+
+
+def test_o52_a_cached_plan_never_leaves_out_a_new_key(config):
+    states = [
+        {"a": torch.arange(4.0)},
+        {"a": torch.arange(4.0), "b": torch.ones(2)},
+        {"a": torch.ones(7)},
+        {"a": torch.arange(7.0)},
+        {"a": torch.arange(7.0) + 1},
+    ]
+    writer = StoreWriter(config, run="r")
+    for number, state in enumerate(states):
+        planner = DefaultSavePlanner(enable_plan_caching=True)
+        dcp.save(state, storage_writer=writer, checkpoint_id=f"step-{number}", planner=planner)
+    for number, state in enumerate(states):
+        loaded = load(config, {key: torch.zeros_like(value) for key, value in state.items()}, f"step-{number}")
+        assert all(torch.equal(loaded[key], value) for key, value in state.items())
+
+
+def test_a_typed_error_of_reading_metadata_reaches_the_caller(config):
+    save(config, {"a": torch.ones(1)})
+    with pytest.raises(NotFoundError, match="step-9"):
+        load(config, {"a": torch.zeros(1)}, "step-9")
+    with pytest.raises(NotFoundError, match="step 9"):
+        ckptstore.open(config).run("r").load({"a": torch.zeros(1)}, step=9)
+
+
+def test_metadata_for_all_ranks_stays_small(config):
+    metadata, _ = save(config, {f"t{i}": torch.ones(10) for i in range(500)})
+    assert metadata.version
+    assert metadata.storage_meta is not None
+    assert len(pickle.dumps(metadata.storage_data)) < 4096
+
+
+def test_the_reader_takes_no_keyword_for_metadata():
+    assert "kwargs" not in StoreReader.read_metadata.__code__.co_varnames
+
+
+def test_writer_and_reader_pickle_as_settings(config):
+    _, writer = save(config, {"a": torch.ones(1)})
+    again = pickle.loads(pickle.dumps(writer))
+    dcp.save({"a": torch.full((1,), 5.0)}, storage_writer=again, checkpoint_id="step-5")
+    assert load(config, {"a": torch.zeros(1)})["a"].item() == 5
+    assert len(pickle.dumps(writer)) < 4096
+
+
+def test_stock_objects_are_stored_without_pickle(config, tmp_path):
+    import random
+
+    import numpy as np
+
+    state = {"py": random.getstate(), "np": np.random.get_state(), "t": torch.get_rng_state(), "s": {3}, "n": None}
+    save(config, state)
+    loaded = load(config, {"py": 0, "np": 0, "t": torch.zeros_like(state["t"]), "s": 0, "n": 0})
+    assert loaded["py"] == state["py"]
+    assert loaded["s"] == {3}
+    assert loaded["n"] is None
+    assert (loaded["np"][1] == state["np"][1]).all()
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"PK\x03\x04" not in stored
+    assert b"archive/data.pkl" not in stored
+
+
+class Opaque:
+    """What no checkpoint can hold."""
+
+
+def test_an_object_that_cannot_be_stored_is_refused_by_name_before_any_put(config):
+    save(config, {"a": torch.ones(1)})
+    before = shared(config).targets["a"]
+    listed = {entry.path for entry in before.list("data/")}
+    with pytest.raises(UnsupportedValue, match="opaque") as caught:
+        save(config, {"a": torch.ones(1), "opaque": Opaque()}, "step-2")
+    assert caught.value.key == "opaque"
+    assert {entry.path for entry in before.list("data/")} == listed
+    assert load(config, {"a": torch.zeros(1)})["a"].item() == 1
+
+
+def test_o74_unsupported_tensors_are_refused_before_any_put_under_stock_planners(config):
+    save(config, {"a": torch.ones(1)})
+    listed = {entry.path for target in shared(config).targets.values() for entry in target.list("data/")}
+    for bad in (torch.eye(3).to_sparse(), torch.empty(3, device="meta")):
+        with warnings.catch_warnings(), pytest.raises(UnsupportedValue, match="last"):
+            warnings.simplefilter("ignore")
+            save(config, {"a": torch.ones(1), "last": bad}, "step-2")
+    assert {entry.path for target in shared(config).targets.values() for entry in target.list("data/")} == listed
+    assert load(config, {"a": torch.zeros(1)})["a"].item() == 1
+
+
+def test_o01_a_load_never_casts_unless_told(config):
+    save(config, {"i": torch.tensor([300, -5]), "f": torch.tensor([16777217.0], dtype=torch.float64)})
+    with pytest.raises(DtypeMismatch) as caught:
+        load(config, {"i": torch.zeros(2, dtype=torch.uint8)})
+    assert caught.value.key == "i"
+    assert "int64" in str(caught.value)
+    assert "uint8" in str(caught.value)
+    cast = load(config, {"f": torch.zeros(1)}, allow_cast=True)
+    assert cast["f"].item() == 16777216.0
+
+
+def test_two_targets_gone_load_and_save_go_on_and_say_what_is_left(config, tmp_path):
+    state = {"w": torch.randn(500, 500)}
+    save(config, state)
+    for name in "be":
+        (tmp_path / name).rename(tmp_path / f"{name}.gone")
+    release(config)
+    assert torch.equal(load(config, {"w": torch.zeros(500, 500)})["w"], state["w"])
+    _, writer = save(config, state, "step-2")
+    assert writer.manifest.tolerance.targets == 1
+    assert writer.manifest.planned.targets == 2
+    assert ckptstore.open(config).run("r").latest().state == "degraded"
