@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from ckptstore.cli.call import command
+from ckptstore.cli.coercion import LightCommand, LightGroup
 from ckptstore.cli.delete import delete
 from ckptstore.cli.demo import demo
 from ckptstore.cli.doctor import doctor
@@ -46,7 +47,7 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(cls=LightGroup)
 def ckpt(
     _show: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
 ) -> None:
@@ -57,4 +58,4 @@ def ckpt(
 
 
 for _function in COMMANDS:
-    app.command(_function.__name__)(command(_function))
+    app.command(_function.__name__, cls=LightCommand)(command(_function))

@@ -48,7 +48,8 @@ def _tell(call: Call, report: "DoctorReport") -> None:
         word = "there is no store here yet  (next: ckpt init)" if report.exit_code == 10 else "too few targets answer"  # noqa: PLR2004
         call.output.say(word)
         return
-    call.output.say(f"what is saved now onto the good ones {survival(*report.tolerance)}")
+    if report.saving_survives >= 0:
+        call.output.say(f"what is saved now onto the good ones {survival(*report.tolerance)}")
     for what, more in (("loading", report.loading_survives), ("saving", report.saving_survives)):
         word = "is not possible now" if more < 0 else f"survives the loss of {count(more, 'more commit target')}"
         call.output.say(f"{what} {word}")

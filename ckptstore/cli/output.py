@@ -8,19 +8,17 @@ went wrong. Prose for people goes to stderr.
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ckptstore.cli.failures import Failure
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
-UNBOUNDED = 4096
-"""Columns of a table that goes to a file or a pipe: nothing is cut there."""
+GAP = 2
+"""Spaces between the columns of a table."""
 
 __all__ = ["Output", "make_console", "printable", "silence"]
 
@@ -31,30 +29,24 @@ class Output:
     def __init__(self, command: str, *, as_json: bool) -> None:
         self.command = command
         self.as_json = as_json
-
-    @cached_property
-    def console(self) -> "Console":
-        """Stdout, for people."""
-        return make_console(stderr=False)
-
-    @cached_property
-    def errors(self) -> "Console":
-        """Stderr."""
-        return make_console(stderr=True)
+        self.so_far: dict[str, Any] = {}
+        """What the summary says even if the command fails."""
 
     def say(self, text: str) -> None:
         """A line of the answer, for people."""
         if not self.as_json:
-            self.console.print(printable(text), soft_wrap=True)
+            _print(text, sys.stdout)
 
-    def table(self, headings: list[str], rows: list[list[str]], *, right: tuple[str, ...] = ()) -> None:
+    def table(self, headings: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
         """A table of the answer, for people. Columns named in `right` hold numbers."""
         if not self.as_json:
-            self.console.print(_table(headings, rows, right))
+            cells = [[printable(cell) for cell in row] for row in rows]
+            show = _show_table if sys.stdout.isatty() else _print_table
+            show(headings, cells, [heading in right for heading in headings])
 
     def note(self, text: str) -> None:
         """A remark beside the answer, on stderr."""
-        self.errors.print(printable(text), style="dim", soft_wrap=True)
+        _print(text, sys.stderr, style="dim")
 
     def record(self, kind: str, /, **found: Any) -> None:
         """One JSON line of an answer that comes bit by bit."""
@@ -68,19 +60,17 @@ class Output:
 
     def failure(self, failure: Failure) -> int:
         """Say what went wrong: in words on stderr, and as the last line of JSON."""
-        self.errors.print(f"error: {printable(failure.message)}", style="bold red", soft_wrap=True)
-        self.errors.print(f"  next: {printable(failure.hint.removeprefix('run: '))}", soft_wrap=True)
-        return self.summary(failure.code, kind=failure.kind, message=failure.message, hint=failure.hint)
+        _print(f"error: {failure.message}", sys.stderr, style="bold red")
+        _print(f"  next: {failure.hint.removeprefix('run: ')}", sys.stderr)
+        told = {"kind": failure.kind, "message": failure.message, "hint": failure.hint}
+        return self.summary(failure.code, **{**self.so_far, **told})
 
 
 def make_console(*, stderr: bool) -> "Console":
-    """A console that takes text literally. A table in a pipe is as wide as it needs to be."""
+    """A console that takes text literally, for a terminal."""
     from rich.console import Console
 
-    console = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = UNBOUNDED
-    return console
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
 def silence() -> None:
@@ -93,15 +83,36 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
-def _table(headings: list[str], rows: list[list[str]], right: tuple[str, ...]) -> "Table":
+def _print(text: str, stream: TextIO, style: str = "") -> None:
+    """With colour on a terminal. Elsewhere as it is, and without the time that it takes to import rich."""
+    if stream.isatty():
+        make_console(stderr=stream is sys.stderr).print(printable(text), style=style, soft_wrap=True)
+    else:
+        print(printable(text), file=stream)
+
+
+def _show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
+    """On a terminal: as wide as it is, long cells folded."""
     from rich.table import Table
 
-    table = Table(box=None, show_header=any(headings), pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
+    table = Table(box=None, show_header=any(headings), pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    for heading, is_number in zip(headings, right, strict=True):
+        table.add_column(heading, justify="right" if is_number else "left", overflow="fold")
     for row in rows:
-        table.add_row(*map(printable, row))
-    return table
+        table.add_row(*row)
+    make_console(stderr=False).print(table)
+
+
+def _print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
+    """In a file or a pipe: one line a row, nothing is cut."""
+    lines = [*([headings] if any(headings) else []), *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = [
+            cell.rjust(width) if is_number else cell.ljust(width)
+            for cell, width, is_number in zip(line, widths, right, strict=True)
+        ]
+        print((" " * GAP).join(cells).rstrip())
 
 
 def _write(document: dict[str, Any]) -> None:

@@ -1,9 +1,10 @@
 """Progress bars on stderr while a person watches, and notes about what goes wrong underneath."""
 
+import sys
 import threading
 from typing import Any
 
-from ckptstore.cli.output import Output
+from ckptstore.cli.output import Output, make_console
 from ckptstore.events import Event, FragmentDamaged, TargetFailed
 from ckptstore.events import Progress as Step
 
@@ -18,7 +19,7 @@ class Progress:
         self._verbose = verbose
         self._lock = threading.Lock()
         self._tasks: dict[str, Any] = {}
-        self._bars: Any = _bars(output) if output.errors.is_terminal else None
+        self._bars: Any = _bars() if sys.stderr.isatty() else None
 
     def observe(self, event: Event) -> None:
         """An `Observer`."""
@@ -44,9 +45,9 @@ class Progress:
         self._bars.update(self._tasks[step.work], advance=step.done, total=step.total)
 
 
-def _bars(output: Output) -> Any:
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+def _bars() -> Any:
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True))
-    return Bars(*columns, TransferSpeedColumn(), TimeRemainingColumn(), console=output.errors, transient=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    return Bars(*columns, console=make_console(stderr=True), transient=True)

@@ -40,6 +40,7 @@ def verify(
     """
     from ckptstore.operations.verify import verify as check
 
+    call.output.so_far = {"expected": 0, "checked": 0}
     subset = _fraction(read_data_subset)
     options: dict[str, Any] = {"read_data": read_data or subset is not None, "subset": 1.0 if subset is None else subset}
     with call.watching() as observer:
@@ -95,6 +96,9 @@ def _sum_up(call: Call, report: "VerifyReport", *, read: bool) -> int:
     how = "every byte of what was chosen read" if read else "structure only: --read-data reads the bytes"
     call.output.say(f"{count(len(states), 'checkpoint')}: {found}; {how}")
     hint = VERDICTS[max(states, key=list(VERDICTS).index)]
+    kinds = {finding.kind for health in report.checkpoints for finding in health.findings}
+    if kinds == {"unreachable"}:
+        hint = VERDICTS["unknown"]
     if hint:
         call.output.note(f"next: {hint}")
     tolerance = min(((h.tolerance.targets, h.tolerance.domains) for h in report.checkpoints), default=(-1, -1))

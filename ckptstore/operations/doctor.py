@@ -91,7 +91,7 @@ def _examine(target: Target, spec: TargetConfig) -> TargetHealth:
         health.clock_offset = _clock_offset(target)
     except TargetError as error:
         health.reachable = not error.transient
-        _add(health, error.message, error.exit_code)
+        _add(health, error.message.removeprefix(f"{target.name}: "), error.exit_code)
     if health.clock_offset is not None and abs(health.clock_offset) > CLOCK_MARGIN:
         _add(health, f"its clock differs by {health.clock_offset:.0f} s", DEGRADED)
     health.free = _free(target)
