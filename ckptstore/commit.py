@@ -75,8 +75,9 @@ class Commit:
         packed, measures = manifests.pack(index)
         path = paths.index(self.run, paths.new_token())
         count = copies_wanted(tolerance, self.places)
-        holding, _ = put_copies(path, packed, count, self.places, self.opened.targets, self.opened.executor)
-        return Reference(path=path, targets=holding, **measures), survives(holding, 1, self.opened.domains)
+        opened, least = self.opened, self.opened.config.require_tolerance + 1
+        holding, _ = put_copies(path, packed, count, self.places, opened.targets, opened.executor, least=least)
+        return Reference(path=path, targets=holding, **measures), survives(holding, 1, opened.domains)
 
     def _manifest(
         self, index: Index, reference: Reference, each: Sequence[Survives], saved: Sequence[SavedShard], about: About

@@ -12,6 +12,7 @@ import numpy as np
 
 import erasure
 import manifests
+from ckptstore.commit import About, Commit, shard_saver
 from ckptstore.config import Config, TargetConfig
 from ckptstore.events import Event, Observer, ignore
 from ckptstore.load.documents import fetch_document
@@ -20,7 +21,7 @@ from ckptstore.opened import Opened
 from ckptstore.operations.repair import RepairReport, repair
 from ckptstore.operations.verify import CheckpointHealth, verify
 from ckptstore.placement import full_tolerance
-from ckptstore.commit import About, Commit, shard_saver
+from ckptstore.save.fill import Sources
 from ckptstore.save.stream import Piece, lay_out
 from ckptstore.selection import Selector, select
 from ckptstore.source import Source
@@ -55,7 +56,15 @@ class LocalStore:
 
     # -- saving and loading ----------------------------------------
 
-    def save(self, arrays: Arrays, *, step: int | None = None, ranks: int = 1, observer: Observer = ignore) -> Manifest:
+    def save(
+        self,
+        arrays: Arrays,
+        *,
+        step: int | None = None,
+        ranks: int = 1,
+        sources: Sources | None = None,
+        observer: Observer = ignore,
+    ) -> Manifest:
         """Save and commit; the tensors are dealt out to as many shards as there are ranks."""
         places, failed = self.opened.writable()
         self.opened.require(places, failed)
@@ -67,7 +76,7 @@ class LocalStore:
         saved = []
         for rank, mine in enumerate(dealt):
             saver = shard_saver(self.opened, RUN, places, observer)
-            saved.append(saver.save(lay_out(mine), flat_bytes, rank))
+            saved.append(saver.save(lay_out(mine), sources or flat_bytes, rank))
             for piece in mine:
                 table.add(piece.fqn, piece.dtype, piece.shape, [(piece.range, piece.shape, rank)])
         name = f"step-{step}"

@@ -22,10 +22,13 @@ def put_copies(
     places: Sequence[Place],
     targets: Mapping[str, Target],
     executor: Executor,
+    *,
+    least: int = 1,
 ) -> tuple[list[str], dict[str, TargetError]]:
     """Put `data` on `count` of the targets, going on to others where one fails.
 
-    Returns the targets that hold it and the errors of those that don't. `ToleranceError` where not one took it.
+    Returns the targets that hold it and the errors of those that don't. `ToleranceError` where fewer than `least` took
+    it: what is needed to read anything must survive what the data does.
     """
     waiting = choose_copies(path, len(places), places)
     holding: list[str] = []
@@ -38,8 +41,9 @@ def put_copies(
                 holding.append(name)
             else:
                 failed[name] = error
-    if not holding:
-        raise ToleranceError(f"no target took {path}: {_reasons(failed)}", hint="run: ckpt doctor")
+    if len(holding) < least:
+        message = f"{len(holding)} targets took {path}, {least} must: {_reasons(failed)}"
+        raise ToleranceError(message, hint="run: ckpt doctor", reached=len(holding) - 1, required=least - 1)
     return holding, failed
 
 

@@ -124,8 +124,9 @@ class _Shard:
         self._require(reached)
         data, measures = pack(record)
         path = paths.record(self.saver.run, self.shard_id)
-        count = copies_wanted(reached.targets, self.uploads.living)
-        holding, _ = put_copies(path, data, count, self.uploads.living, self.saver.targets, self.saver.executor)
+        saver, living = self.saver, self.uploads.living
+        count, least = copies_wanted(reached.targets, living), saver.require_tolerance + 1
+        holding, _ = put_copies(path, data, count, living, saver.targets, saver.executor, least=least)
         copies = survives(holding, 1, self._domains)
         return SavedShard(
             reference=ShardReference(
