@@ -22,7 +22,8 @@ FLOORS = [
     {"dcp", "operations"},
     {"store"},
     {"filesystem", "integrations"},
-    {"demo", "cli"},
+    {"demo"},
+    {"cli"},
 ]
 """Of ckptstore, from the ground up. A room imports from floors below its own only, never from its neighbours."""
 

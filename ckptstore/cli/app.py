@@ -23,8 +23,8 @@ from ckptstore.cli.verify import verify
 COMMANDS = (init, doctor, ls, show, log, save, restore, verify, repair, delete, undelete, tag, demo)
 
 EXIT_CODES = (
-    "Exit codes: 0 well, 1 failed, 2 usage, 3 degraded but loadable, 4 data lost, 5 out of reach decides, 10 not found, "
-    "11 conflict or fenced, 12 credentials, 130 interrupted."
+    "Exit codes: 0 well, 1 failed, 2 usage, 3 degraded but loadable, 4 data lost, 5 out of reach decides, "
+    "10 not found, 11 conflict or fenced, 12 credentials, 130 interrupted."
 )
 
 __all__ = ["COMMANDS", "EXIT_CODES", "app"]
@@ -49,7 +49,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback(cls=LightGroup)
 def ckpt(
-    _show: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    _show: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Erasure-coded, verified checkpoints on targets that fail independently.
 

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 StoreOption = Annotated[
     str | None,
-    typer.Option("--store", envvar="CKPT_STORE", metavar="PATH", help="The store's settings: a store.toml.", show_default=False),
+    typer.Option(
+        "--store", envvar="CKPT_STORE", metavar="PATH", help="The store's settings: a store.toml.", show_default=False
+    ),
 ]
 RunOption = Annotated[str, typer.Option("--run", metavar="RUN", help="The training run.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON on stdout; the last line is the summary.")]
@@ -46,7 +48,9 @@ class Call:
     def path(self) -> str:
         """Where store.toml is. Raises `UsageError` where nobody said."""
         if self.store is None:
-            raise UsageError("no store is named", hint="name it with --store store.toml or CKPT_STORE, or make one: ckpt init")
+            raise UsageError(
+                "no store is named", hint="name it with --store store.toml or CKPT_STORE, or make one: ckpt init"
+            )
         return self.store
 
     @cached_property
@@ -127,7 +131,7 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
         except BrokenPipeError:  # whoever read our output has seen enough
             silence()
             return FAILED
-        except (Exception, KeyboardInterrupt) as error:
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told, whatever it is; its exit code says which
             if verbose:
                 traceback.print_exception(error, file=sys.stderr)
             return call.output.failure(failure_of(error))
@@ -138,13 +142,13 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
     return called
 
 
-def _common(name: str, default: Any, annotation: Any) -> inspect.Parameter:
+def _common(name: str, *, default: Any, annotation: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 _COMMON = [
-    _common("store", None, StoreOption),
-    _common("run", "default", RunOption),
-    _common("as_json", False, JsonOption),
-    _common("verbose", False, VerboseOption),
+    _common("store", default=None, annotation=StoreOption),
+    _common("run", default="default", annotation=RunOption),
+    _common("as_json", default=False, annotation=JsonOption),
+    _common("verbose", default=False, annotation=VerboseOption),
 ]

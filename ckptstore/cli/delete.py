@@ -14,7 +14,9 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do it: without, it only says w
 __all__ = ["delete"]
 
 
-def delete(call: Call, which: Which = None, step: Step = None, name: Name = None, tag: Tag = None, yes: Yes = False) -> int:
+def delete(
+    call: Call, which: Which = None, step: Step = None, name: Name = None, tag: Tag = None, yes: Yes = False
+) -> int:
     """Mark one checkpoint deleted: it is not listed any more, and doesn't load.
 
     Its data stays for a grace period, and `ckpt undelete` brings it back. Of several saves of one step or name
@@ -34,5 +36,7 @@ def delete(call: Call, which: Which = None, step: Step = None, name: Name = None
         raise UsageError(message, hint=f"ckpt delete {key_of(found)} --run {call.run} --yes")
     with protocol_errors():
         call.opened.group.delete(call.run, *found.key)
-    call.output.say(f"deleted {described.name} of run {call.run}; until its data is collected: ckpt undelete {key_of(found)}")
+    call.output.say(
+        f"deleted {described.name} of run {call.run}; until its data is collected: ckpt undelete {key_of(found)}"
+    )
     return call.output.summary(0, run=call.run, deleted=[described])

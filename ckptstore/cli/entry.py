@@ -1,5 +1,6 @@
 """From a command line to an exit code: 0 well, 1 failed, 2 usage, and those of `ckptstore.errors`."""
 
+import sys
 from collections.abc import Sequence
 
 from ckptstore.cli.failures import BAD_USAGE, failure_of, usage_failure
@@ -16,7 +17,7 @@ def run(arguments: Sequence[str]) -> int:
         code: int | None = app(args=list(arguments), prog_name="ckpt", standalone_mode=False)
     except KeyboardInterrupt as error:
         return _output(arguments).failure(failure_of(error))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - told, whatever it is
         if getattr(error, "exit_code", None) != BAD_USAGE or not hasattr(error, "format_message"):
             return _output(arguments).failure(failure_of(error))
         return _misused(error, arguments)
@@ -29,7 +30,7 @@ def _misused(error: Exception, arguments: Sequence[str]) -> int:
     path = context.command_path if context else "ckpt"
     message = error.format_message()  # type: ignore[attr-defined]
     if not arguments:  # `ckpt` alone asks for help
-        print(printable(message))
+        sys.stdout.write(f"{printable(message)}\n")
         return BAD_USAGE
     return _output(arguments, path.rpartition(" ")[2]).failure(usage_failure(message, path))
 

@@ -52,7 +52,9 @@ _HINTS: dict[type[CkptStoreError], str] = {  # the first that fits, for errors t
 def failure_of(error: BaseException) -> Failure:
     """What to tell of an error, and the exit code."""
     if isinstance(error, KeyboardInterrupt):
-        return Failure("Interrupted", "interrupted", "run it again: whatever was not finished left nothing behind", INTERRUPTED)
+        return Failure(
+            "Interrupted", "interrupted", "run it again: whatever was not finished left nothing behind", INTERRUPTED
+        )
     found = _ours(error)
     if found is not None:
         return Failure(found.kind, found.message, found.hint or _hint(found), found.exit_code)

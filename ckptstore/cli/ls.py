@@ -108,6 +108,9 @@ def _list_tensors(call: Call, selector: Any) -> int:
     chosen = select(call.opened, call.run, selector or Selector())
     index = fetch_document(Index, chosen.manifest.copies[0].index, call.opened.targets)
     rows = tensor_list(index)
-    table = [[row.fqn, row.dtype, shape_text(row.shape), str(row.chunks), "" if row.nbytes is None else size(row.nbytes)] for row in rows]
+    table = [
+        [row.fqn, row.dtype, shape_text(row.shape), str(row.chunks), "" if row.nbytes is None else size(row.nbytes)]
+        for row in rows
+    ]
     call.output.table(["fqn", "dtype", "shape", "chunks", "bytes"], table, right=("chunks", "bytes"))
     return call.output.summary(0, run=call.run, key=chosen.key, name=chosen.manifest.name, tensors=rows)

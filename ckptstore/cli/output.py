@@ -79,7 +79,7 @@ def silence() -> None:
 
 
 def printable(text: str) -> str:
-    """`text` with control characters, and what can't be encoded, spelled out: names are data, not commands to a terminal."""
+    """`text` with control characters spelled out: names are data, not commands to a terminal."""
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -88,7 +88,7 @@ def _print(text: str, stream: TextIO, style: str = "") -> None:
     if stream.isatty():
         make_console(stderr=stream is sys.stderr).print(printable(text), style=style, soft_wrap=True)
     else:
-        print(printable(text), file=stream)
+        stream.write(f"{printable(text)}\n")
 
 
 def _show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
@@ -112,7 +112,7 @@ def _print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: 
             cell.rjust(width) if is_number else cell.ljust(width)
             for cell, width, is_number in zip(line, widths, right, strict=True)
         ]
-        print((" " * GAP).join(cells).rstrip())
+        sys.stdout.write((" " * GAP).join(cells).rstrip() + "\n")
 
 
 def _write(document: dict[str, Any]) -> None:
@@ -121,18 +121,22 @@ def _write(document: dict[str, Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Dataclasses, named tuples and stored documents as objects, other sequences as lists, the rest by its own words."""
+    """What JSON can hold: records of any kind as objects, sequences as lists, the rest by its own words."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
-    if hasattr(value, "_asdict"):
-        return _plain(value._asdict())
+    names = _field_names(value)
+    if names is not None:
+        return {name: _plain(getattr(value, name)) for name in names}
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(item) for item in value]
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if hasattr(value, "__struct_fields__"):
-        names = (name for name in value.__struct_fields__ if name != "extra")
-        return {name: _plain(getattr(value, name)) for name in names}
     return str(value)
+
+
+def _field_names(value: Any) -> Sequence[str] | None:
+    """Of a dataclass, a named tuple or a stored document; None for anything else."""
+    if is_dataclass(value):
+        return [field.name for field in fields(value)]
+    names: Sequence[str] | None = getattr(value, "_fields", None) or getattr(value, "__struct_fields__", None)
+    return names and [name for name in names if name != "extra"]

@@ -30,7 +30,7 @@ Where a command takes a CHECKPOINT, it is a step (`7`), a name (`step-100`), `la
 
 With `--json` stdout holds nothing but JSON, one document a line, whatever happens; prose goes to stderr. The last line
 is the summary, `{{{{"type": "summary", "command": "verify", "code": 3, …}}}}`. If the command failed, it has `kind`,
-`message` and `hint` as well. `verify` and `repair` write one `{{{{"type": "checkpoint", …}}}}` for each checkpoint before it.
+`message` and `hint` as well. `verify` and `repair` first write `{{{{"type": "checkpoint", …}}}}` for each checkpoint.
 
 {EXIT_CODES}
 """
@@ -51,7 +51,9 @@ def _section(name: str, command: Any) -> str:
     own = [parameter for parameter in command.params if parameter.name not in SHARED]
     usage = " ".join(["ckpt", name, "[OPTIONS]", *(_place(p) for p in own if not _is_option(p))])
     table = _options(own)
-    return "\n".join([f"## `ckpt {name}`\n", f"    {usage}\n", cleandoc(command.help or ""), "", *([table, ""] if table else [])])
+    return "\n".join(
+        [f"## `ckpt {name}`\n", f"    {usage}\n", cleandoc(command.help or ""), "", *([table, ""] if table else [])]
+    )
 
 
 def _options(parameters: Any) -> str:

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 Replace = Annotated[
     list[str] | None,
-    typer.Option("--replace", metavar="OLD=NEW", help="Move what was on OLD to NEW; may be repeated.", show_default=False),
+    typer.Option(
+        "--replace", metavar="OLD=NEW", help="Move what was on OLD to NEW; may be repeated.", show_default=False
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and write nothing.")]
 
@@ -58,7 +60,9 @@ def _replacements(pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         old, equals, new = pair.partition("=")
         if not (old and equals and new) or old in found:
-            raise UsageError(f"--replace {pair}: a target gone and the one in its place are wanted", hint="--replace b=g")
+            raise UsageError(
+                f"--replace {pair}: a target gone and the one in its place are wanted", hint="--replace b=g"
+            )
         found[old] = new
     return found
 
@@ -76,9 +80,7 @@ def _fields(result: "RepairResult") -> dict[str, Any]:
 
 
 def _tell(call: Call, result: "RepairResult", *, dry_run: bool) -> None:
-    done = [
-        f"{number} {word}" for word in ("rebuilt", "moved", "restored") if (number := getattr(result, word))
-    ]
+    done = [f"{number} {word}" for word in ("rebuilt", "moved", "restored") if (number := getattr(result, word))]
     would = "would be " if dry_run and done else ""
     what = f"{would}{', '.join(done)}" if done else "nothing to do"
     much = f" ({size(result.bytes)})" if result.bytes else ""

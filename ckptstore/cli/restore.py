@@ -17,7 +17,9 @@ Target = Annotated[
 ]
 Include = Annotated[
     list[str] | None,
-    typer.Option("--include", metavar="GLOB", help="Only tensors whose names match; may be repeated.", show_default=False),
+    typer.Option(
+        "--include", metavar="GLOB", help="Only tensors whose names match; may be repeated.", show_default=False
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be written, and write nothing.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that are there already.")]
@@ -52,7 +54,9 @@ def restore(
         if not dry_run:
             write(source, plan, observer)
     _tell(call, plan, chosen.manifest.name or chosen.key, dry_run=dry_run)
-    files = [{"path": str(plan.folder / file.path), "bytes": file.size, "tensors": len(file.offsets)} for file in plan.files]
+    files = [
+        {"path": str(plan.folder / file.path), "bytes": file.size, "tensors": len(file.offsets)} for file in plan.files
+    ]
     fields = {"key": chosen.key, "name": chosen.manifest.name, "step": chosen.manifest.step, "dry_run": dry_run}
     return call.output.summary(0, run=call.run, **fields, files=files, left_out=plan.left_out, replaced=plan.replaced)
 

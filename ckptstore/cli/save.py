@@ -15,8 +15,12 @@ if TYPE_CHECKING:
 Source = Annotated[
     Path, typer.Argument(metavar="PATH", help="A .safetensors file, a .pt file, or a folder.", show_default=False)
 ]
-Step = Annotated[int | None, typer.Option("--step", metavar="N", min=0, help="The training step it belongs to.", show_default=False)]
-Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Its name; `step-N` unless given.", show_default=False)]
+Step = Annotated[
+    int | None, typer.Option("--step", metavar="N", min=0, help="The training step it belongs to.", show_default=False)
+]
+Name = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="Its name; `step-N` unless given.", show_default=False)
+]
 
 TORCH_FILES = (".pt", ".pth", ".bin")
 
@@ -34,13 +38,15 @@ def save(call: Call, path: Source, step: Step = None, name: Name = None) -> int:
     saved = _save_state(call, path, step, name) if path.suffix in TORCH_FILES else _save_files(call, path, step, name)
     call.output.say(f"saved {saved.name} of run {saved.run}: {size(saved.bytes)}, {survival(*saved.tolerance)}")
     if saved.state != "good":
-        call.output.note(f"it is {saved.state}: it survives less than the store is made for  (next: ckpt doctor, ckpt repair)")
+        call.output.note(
+            f"it is {saved.state}: it survives less than the store is made for  (next: ckpt doctor, ckpt repair)"
+        )
     return call.output.summary(0, checkpoint=saved)
 
 
 def _save_files(call: Call, path: Path, step: int | None, name: str | None) -> "Checkpoint":
-    from ckptstore.operations.ingest import ingest, plan
     from ckptstore.commit import About
+    from ckptstore.operations.ingest import ingest, plan
     from ckptstore.store import Checkpoint
 
     made = plan(path)

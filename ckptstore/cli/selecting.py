@@ -13,9 +13,15 @@ Which = Annotated[
     str | None,
     typer.Argument(metavar="[CHECKPOINT]", help="A step, a name, `latest`, `tag:NAME`, or a key.", show_default=False),
 ]
-Step = Annotated[int | None, typer.Option("--step", metavar="N", help="The checkpoint of this step.", show_default=False)]
-Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="The checkpoint of this name.", show_default=False)]
-Tag = Annotated[str | None, typer.Option("--tag", metavar="TAG", help="The checkpoint with this tag.", show_default=False)]
+Step = Annotated[
+    int | None, typer.Option("--step", metavar="N", help="The checkpoint of this step.", show_default=False)
+]
+Name = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="The checkpoint of this name.", show_default=False)
+]
+Tag = Annotated[
+    str | None, typer.Option("--tag", metavar="TAG", help="The checkpoint with this tag.", show_default=False)
+]
 
 __all__ = ["Name", "Step", "Tag", "Which", "selected"]
 

@@ -13,15 +13,16 @@ Cat = Annotated[bool, typer.Option("--cat", help="Print the shell commands that 
 __all__ = ["show"]
 
 
-def show(call: Call, which: Which = None, step: Step = None, name: Name = None, tag: Tag = None, cat: Cat = False) -> int:
+def show(
+    call: Call, which: Which = None, step: Step = None, name: Name = None, tag: Tag = None, cat: Cat = False
+) -> int:
     """Show one checkpoint, the latest unless named: its manifest, its shards, where copies lie, what it survives.
 
     With --cat: the shell command for each shard that concatenates its data fragments into a .safetensors file, without
     ckptstore and without decoding anything.
     """
-    from ckptstore.selection import Selector, select_from
+    from ckptstore.selection import Selected, Selector, key_of, select_from
     from ckptstore.source import Source
-    from ckptstore.selection import Selected, key_of
 
     found = select_from(call.history(), selected(which, step, name, tag) or Selector())
     source = Source.open(call.opened, Selected(found.manifest, key_of(found)))
@@ -29,8 +30,15 @@ def show(call: Call, which: Which = None, step: Step = None, name: Name = None, 
         return _show_commands(call, source)
     _tell(call, found, source)
     shards = [_shard(shard) for shard in source.index.shards]
-    fields = {"manifest": found.manifest, "tags": found.tags, "versions": len(found.versions), "manifest_on": found.seen_on}
-    return call.output.summary(0, run=call.run, key=key_of(found), **fields, shards=shards, tensors=len(source.index.tensors))
+    fields = {
+        "manifest": found.manifest,
+        "tags": found.tags,
+        "versions": len(found.versions),
+        "manifest_on": found.seen_on,
+    }
+    return call.output.summary(
+        0, run=call.run, key=key_of(found), **fields, shards=shards, tensors=len(source.index.tensors)
+    )
 
 
 def _shard(reference: Any) -> dict[str, Any]:
@@ -43,6 +51,7 @@ def _tell(call: Call, found: Any, source: Any) -> None:
 
     described, manifest = Checkpoint.of(found.manifest, found.tags), found.manifest
     index = manifest.copies[0].index
+    shards, ranks = count(len(source.index.shards), "shard"), count(described.world, "rank")
     facts = {
         "checkpoint": f"{described.name} of run {described.run}",
         "key": described.key,
@@ -50,7 +59,7 @@ def _tell(call: Call, found: Any, source: Any) -> None:
         "tags": " ".join(described.tags),
         "created": described.created,
         "state": f"{described.state}, {survival(*described.tolerance)}",
-        "size": f"{size(described.bytes)} in {count(len(source.index.shards), 'shard')} of {count(described.world, 'rank')}",
+        "size": f"{size(described.bytes)} in {shards} of {ranks}",
         "tensors": str(len(source.index.tensors)),
         "version": f"{manifest.version} ({manifest.kind})",
         "manifest on": joined(found.seen_on),

@@ -8,13 +8,17 @@ from ckptstore.cli.call import Call
 from ckptstore.cli.selecting import Name, Step, Which, selected
 from ckptstore.errors import NotFoundError, UsageError
 
-Label = Annotated[str, typer.Argument(metavar="TAG", help="The tag: letters, digits, `.`, `_` and `-`.", show_default=False)]
+Label = Annotated[
+    str, typer.Argument(metavar="TAG", help="The tag: letters, digits, `.`, `_` and `-`.", show_default=False)
+]
 Remove = Annotated[bool, typer.Option("--remove", help="Take the tag from the checkpoint that has it.")]
 
 __all__ = ["tag"]
 
 
-def tag(call: Call, label: Label, which: Which = None, step: Step = None, name: Name = None, remove: Remove = False) -> int:
+def tag(
+    call: Call, label: Label, which: Which = None, step: Step = None, name: Name = None, remove: Remove = False
+) -> int:
     """Give a checkpoint, the latest unless named, a tag; another checkpoint of the run that had it loses it.
 
     `ckpt restore PATH --tag best` and `run.load(state, step="tag:best")` then find it.

@@ -42,7 +42,10 @@ def verify(
 
     call.output.so_far = {"expected": 0, "checked": 0}
     subset = _fraction(read_data_subset)
-    options: dict[str, Any] = {"read_data": read_data or subset is not None, "subset": 1.0 if subset is None else subset}
+    options: dict[str, Any] = {
+        "read_data": read_data or subset is not None,
+        "subset": 1.0 if subset is None else subset,
+    }
     with call.watching() as observer:
         report = check(call.opened, [call.run], selected(which, step, name, tag), observer=observer, **options)
     for health in report.checkpoints:
@@ -77,7 +80,12 @@ def _fields(health: "CheckpointHealth") -> dict[str, Any]:
 
 
 def _tell(call: Call, health: "CheckpointHealth") -> None:
-    words = {"good": "good", "degraded": "degraded, loadable", "lost": "LOST", "unknown": "unknown: targets out of reach decide"}
+    words = {
+        "good": "good",
+        "degraded": "degraded, loadable",
+        "lost": "LOST",
+        "unknown": "unknown: targets out of reach decide",
+    }
     more = survival(*health.tolerance) if health.state in {"good", "degraded"} else ""
     checked = f"{health.counts.checked} of {count(health.counts.expected, 'object')} checked"
     call.output.say(f"{health.name}: {', '.join(part for part in (words[health.state], more, checked) if part)}")

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ def load_torch_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises `UsageError` where there is no such file, `UnsupportedValue` for one that needs code to be run, or that
     holds no dict.
     """
-    if not os.path.isfile(path):
+    if not Path(path).is_file():
         raise UsageError(f"there is no file {path}", hint="name a .safetensors file, a .pt file or a folder")
     try:
         state = _load(path)

@@ -101,7 +101,7 @@ def _whole(nbytes: int) -> Runs:
 
 
 def _boxes(sizes: tuple[int, ...], itemsize: int, limit: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Boxes of at most `limit` bytes (or one item), each in one piece in a row-major array of `sizes`: (start, lengths)."""
+    """Boxes (start, lengths) of at most `limit` bytes, or one item, each in one piece in a row-major array."""
     nbytes = math.prod(sizes) * itemsize
     axis = next((d for d, length in enumerate(sizes) if length > 1), None)
     if not nbytes:

@@ -37,7 +37,9 @@ def commands_for(source: Source, number: int) -> ShardCommands:
         for target, path in _data_fragments(shard, stripe):
             if target not in specs:
                 where = target or "no target: it was lost while saving"
-                problems.append(f"{path} is on {where}, which store.toml doesn't have" if target else f"{path} is on {where}")
+                problems.append(
+                    f"{path} is on {where}, which store.toml doesn't have" if target else f"{path} is on {where}"
+                )
                 continue
             lines.append(_read_command(source.opened.targets[target], specs[target], path))
     file = f"rank{reference.rank}-{reference.shard_id[:8]}.safetensors"

@@ -13,7 +13,15 @@ from datetime import UTC, datetime
 
 import manifests
 from ckptstore.config import TargetConfig
-from ckptstore.errors import AccessDenied, ConflictError, NotFoundError, ObjectNotFound, OutOfReach, TargetError, TargetUnusable
+from ckptstore.errors import (
+    AccessDenied,
+    ConflictError,
+    NotFoundError,
+    ObjectNotFound,
+    OutOfReach,
+    TargetError,
+    TargetUnusable,
+)
 from ckptstore.opened import Opened, protocol_errors
 from ckptstore.operations.quorums import Quorums, losses_saving_survives, quorums_of
 from ckptstore.placement import Survives
@@ -159,7 +167,11 @@ def _check_stores(report: DoctorReport) -> None:
     report.store_id = max(sorted(set(stores)), key=stores.count, default=None)
     for health in report.targets:
         if health.store_id and health.store_id != report.store_id:
-            _add(health, f"it belongs to store {health.store_id}, the others to {report.store_id}", ConflictError.exit_code)
+            _add(
+                health,
+                f"it belongs to store {health.store_id}, the others to {report.store_id}",
+                ConflictError.exit_code,
+            )
 
 
 def _judge(opened: Opened, report: DoctorReport) -> None:
@@ -167,7 +179,7 @@ def _judge(opened: Opened, report: DoctorReport) -> None:
     members = group.members
     standings = group.standings
     for health in report.targets:
-        _judge_standing(health, standings[health.name] if health.name in standings else None, members.targets)
+        _judge_standing(health, standings.get(health.name), members.targets)
     report.quorums = quorums_of(config, len(members.targets), members.t)
     valid = sum(standings[name].state == "valid" for name in members.targets if name in standings)
     silent = sum(standings[name].state == "unreachable" for name in members.targets if name in standings)
@@ -189,7 +201,7 @@ def _judge_standing(health: TargetHealth, standing: manifests.TargetStanding | N
 
 
 def _worst(report: DoctorReport) -> int:
-    """4 lost, 5 out of reach decides, 10 no store, 12 credentials, then what can't be used, then 3: something is amiss."""
+    """What the store says comes first, then credentials, what can't be used, and last that something is amiss."""
     if report.exit_code:
         return report.exit_code
     codes = {health.code for health in report.targets}

@@ -40,7 +40,9 @@ def whole_name(path: str) -> str:
 def files_to_bytes(files: Sequence[StoredFile]) -> bytes:
     """The byte object: typed JSON of format.md, Objects, which for lists and strings is plain JSON."""
     value = [
-        [file.path, None, None] if file.tensors is None else [file.path, list(file.metadata.items()), list(file.tensors)]
+        [file.path, None, None]
+        if file.tensors is None
+        else [file.path, list(file.metadata.items()), list(file.tensors)]
         for file in files
     ]
     return json.dumps({"object": 1, "value": value}, separators=(",", ":")).encode()
@@ -51,7 +53,9 @@ def files_from_bytes(data: bytes) -> list[StoredFile]:
     try:
         files = [_file(entry) for entry in json.loads(data)["value"]]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise CorruptError(f"{FILES} of the checkpoint is malformed: {error}", hint="run: ckpt verify", key=FILES) from error
+        raise CorruptError(
+            f"{FILES} of the checkpoint is malformed: {error}", hint="run: ckpt verify", key=FILES
+        ) from error
     names = {file.path for file in files}
     for file in files:
         check_name(file.path)

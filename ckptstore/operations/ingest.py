@@ -1,4 +1,4 @@
-"""Files into a checkpoint: a safetensors file's tensors under their names, a folder's files so that it comes back whole.
+"""Files into a checkpoint: a safetensors file's tensors by name, a folder's files so that it comes back whole.
 
 Bytes go from the mapped file straight into stripe buffers; of the file itself only what is being copied is held.
 """
@@ -8,18 +8,18 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from ckptstore.buffers import Bytes
+from ckptstore.commit import About, Commit, shard_saver
 from ckptstore.dtypes import OBJECT
 from ckptstore.errors import ConflictError, KeyCollision, UnsupportedValue, UsageError
 from ckptstore.events import Observer, ignore
 from ckptstore.opened import Opened
 from ckptstore.operations.folder import FILES, StoredFile, files_to_bytes, whole_name
 from ckptstore.operations.safetensors_file import read_header
-from ckptstore.commit import About, Commit, shard_saver
 from ckptstore.save.stream import Piece, lay_out, split
 from manifests import Manifest, TableBuilder
 
@@ -110,8 +110,10 @@ def _files(path: Path) -> Iterator[tuple[str, Path]]:
     if not path.is_dir():
         raise UsageError(f"there is no file or folder {path}", hint="name a .safetensors file, a .pt file or a folder")
     for folder, below, names in os.walk(path, onerror=_raise):
-        for link in [name for name in below if os.path.islink(os.path.join(folder, name))]:
-            raise UnsupportedValue(f"{Path(folder, link)} is a link to a folder", key=link, hint="save the folder it leads to")
+        for link in [name for name in below if Path(folder, name).is_symlink()]:
+            raise UnsupportedValue(
+                f"{Path(folder, link)} is a link to a folder", key=link, hint="save the folder it leads to"
+            )
         below.sort()
         for name in sorted(names):
             file = Path(folder, name)
@@ -120,7 +122,9 @@ def _files(path: Path) -> Iterator[tuple[str, Path]]:
 
 def _checked_name(name: str, file: Path) -> str:
     if not file.is_file():
-        raise UnsupportedValue(f"{file} is no file that can be read", key=name, hint="remove it, or save another folder")
+        raise UnsupportedValue(
+            f"{file} is no file that can be read", key=name, hint="remove it, or save another folder"
+        )
     try:
         name.encode()
     except UnicodeEncodeError as error:
@@ -178,7 +182,7 @@ class _Reader:
         self._maps: dict[int, mmap.mmap] = {}
         self._last: mmap.mmap | None = None
 
-    def __enter__(self) -> "_Reader":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:

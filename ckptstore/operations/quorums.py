@@ -30,11 +30,13 @@ def tolerated(config: Config) -> int:
 
 def quorums_of(config: Config, members: int, losses: int) -> Quorums:
     """The quorums of `members` commit targets of which `losses` may be lost."""
-    return Quorums(members, losses, losses + 1, members - losses, losses_saving_survives(config, members, members, losses))
+    return Quorums(
+        members, losses, losses + 1, members - losses, losses_saving_survives(config, members, members, losses)
+    )
 
 
 def losses_saving_survives(config: Config, members: int, valid: int, losses: int) -> int:
-    """How many of `valid` commit targets (of `members`) may still be lost with a save possible; -1: none is possible now.
+    """How many of `valid` commit targets (of `members`) may be lost with a save still possible; -1: none is now.
 
     A save takes Q and R of the commit targets, and on the targets left a code that survives `require_tolerance`.
     """

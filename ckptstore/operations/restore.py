@@ -88,7 +88,9 @@ def restore(source: Source, plan: RestorePlan, observer: Observer = ignore) -> N
             if file.objects:
                 _write_objects(source, file, target, limit)
             else:
-                _write_tensors(source, file, target, limit, lambda done: observer(Progress("restore", done, plan.bytes)))
+                _write_tensors(
+                    source, file, target, limit, lambda done: observer(Progress("restore", done, plan.bytes))
+                )
         _publish(plan, stage)
 
 
@@ -175,7 +177,9 @@ def _write_tensors(source: Source, file: FileToWrite, target: Path, limit: int, 
         opened.write(file.header)
         opened.flush()
         if file.size > len(file.header):
-            os.posix_fallocate(opened.fileno(), 0, file.size)  # a full disk is an error here, and a crash in mapped memory
+            os.posix_fallocate(
+                opened.fileno(), 0, file.size
+            )  # a full disk is an error here, and a crash in mapped memory
             with mmap.mmap(opened.fileno(), file.size) as memory:
                 _fill(source, file, memory, limit, tell)
         os.fsync(opened.fileno())
@@ -233,12 +237,16 @@ def _checked(plan: RestorePlan, place: Path, *, force: bool) -> RestorePlan:
     wrong = place.is_dir() if is_file else place.exists() and not place.is_dir()
     if wrong:
         kind = "a folder" if is_file else "a file"
-        raise UsageError(f"{place} is {kind}", hint=f"name a path that ends in {SAFETENSORS} for a file, another for a folder")
+        raise UsageError(
+            f"{place} is {kind}", hint=f"name a path that ends in {SAFETENSORS} for a file, another for a folder"
+        )
     there = tuple(file.path for file in plan.files if os.path.lexists(plan.folder / file.path))
     occupied = [] if is_file or plan.fresh else sorted(entry.name for entry in place.iterdir())
     if (there or occupied) and not force:
         found = ", ".join((there or tuple(occupied))[:5])
-        raise UsageError(f"{plan.folder} holds {found} already", hint="name another path, or replace what is there: --force")
+        raise UsageError(
+            f"{plan.folder} holds {found} already", hint="name another path, or replace what is there: --force"
+        )
     for file in plan.files:
         _check_inside(plan.folder, file.path)
     return RestorePlan(plan.folder, plan.files, plan.left_out, there, plan.fresh)
@@ -257,7 +265,9 @@ def _check_inside(folder: Path, path: str) -> None:
 def _staging(plan: RestorePlan) -> Iterator[Path]:
     """A fresh folder on the same file system, gone afterwards whatever happens."""
     token = secrets.token_hex(4)
-    stage = plan.folder.parent / f".{plan.folder.name}.{token}.part" if plan.fresh else plan.folder / f".ckpt-{token}.part"
+    stage = (
+        plan.folder.parent / f".{plan.folder.name}.{token}.part" if plan.fresh else plan.folder / f".ckpt-{token}.part"
+    )
     stage.mkdir(parents=True)
     try:
         yield stage

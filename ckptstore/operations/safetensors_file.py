@@ -63,7 +63,7 @@ def read_header(file: BinaryIO, path: str) -> Header:
     size = os.fstat(file.fileno()).st_size
     start = file.read(8)
     length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0  # noqa: PLR2004 - a u64
-    if not 2 <= length <= min(HEADER_LIMIT, size - 8):
+    if not len("{}") <= length <= min(HEADER_LIMIT, size - 8):
         raise _bad(path, f"its header claims {length} bytes of a file of {size}")
     try:
         head = json.loads(file.read(length), object_pairs_hook=_unique)
@@ -75,13 +75,15 @@ def read_header(file: BinaryIO, path: str) -> Header:
     if not (isinstance(metadata, dict) and all(isinstance(value, str) for value in metadata.values())):
         raise _bad(path, "its metadata are not strings")
     base = 8 + length
-    tensors = sorted((_tensor(path, name, entry, base) for name, entry in head.items()), key=lambda t: (t.offset, t.nbytes))
+    tensors = sorted(
+        (_tensor(path, name, entry, base) for name, entry in head.items()), key=lambda t: (t.offset, t.nbytes)
+    )
     _check_contiguous(path, tensors, base, size)
     return Header(tensors, metadata)
 
 
 def lay_out_file(tensors: Sequence[tuple[str, str, Sequence[int]]], metadata: dict[str, str]) -> Placed:
-    """Lay out a file of (name, dtype, shape), in this order. Raises `KeyCollision` for a tensor named like the metadata."""
+    """Lay out a file of (name, dtype, shape), in this order. Raises `KeyCollision`, `UnsupportedValue`."""
     true = {name: dtype for name, dtype, _ in tensors if dtype_named(dtype).stream is None}
     metadata = {**metadata, **({TRUE_DTYPES: json.dumps(true)} if true else {})}
     head: dict[str, Any] = {METADATA: metadata} if metadata else {}
@@ -97,7 +99,9 @@ def lay_out_file(tensors: Sequence[tuple[str, str, Sequence[int]]], metadata: di
     text = json.dumps(head, separators=(",", ":")).encode()
     padded = text.ljust(-(-len(text) // ALIGNMENT) * ALIGNMENT)
     if len(padded) > HEADER_LIMIT:
-        message = f"the names and shapes of {len(tensors)} tensors take {len(padded)} bytes; a header may have {HEADER_LIMIT}"
+        message = (
+            f"the names and shapes of {len(tensors)} tensors take {len(padded)} bytes; a header may have {HEADER_LIMIT}"
+        )
         raise UnsupportedValue(message, hint="restore a part of them at a time, with --include")
     base = 8 + len(padded)
     return Placed(struct.pack("<Q", len(padded)) + padded, {name: base + at for name, at in starts.items()}, base + end)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import manifests
-from ckptstore.config import NAME, Config
+from ckptstore.config import NAME
 from ckptstore.errors import ConfigError, ConflictError, ObjectNotFound, TargetError, TargetUnusable, UsageError
 from ckptstore.opened import Opened, protocol_errors
 from ckptstore.operations.quorums import Quorums, quorums_of, tolerated
@@ -26,7 +26,7 @@ __all__ = ["InitReport", "init", "starter"]
 
 @dataclass(frozen=True)
 class InitReport:
-    """The store: `created` now (or completed), or there already. `tolerance`: what a checkpoint on all targets survives."""
+    """The store: `created` now, or there already. `tolerance`: what a checkpoint on all targets survives."""
 
     store_id: str
     created: bool
@@ -70,7 +70,7 @@ def starter(file: Path, places: Sequence[str], code: str) -> str:
         names.append(_name(place.rstrip("/").rpartition("/")[2], names, len(names)))
     lines = [f"name = {json.dumps(_name(file.resolve().parent.name, [], 0))}", f"code = {json.dumps(code)}"]
     for name, place in zip(names, places, strict=True):
-        url = place if "://" in place or file.resolve().parent == Path.cwd() else os.path.abspath(place)
+        url = place if "://" in place or file.resolve().parent == Path.cwd() else os.path.abspath(place)  # noqa: PTH100 - links stay as the user named them
         lines += ["", "[[targets]]", f"name = {json.dumps(name)}", f"url = {json.dumps(url)}"]
         lines += ['# domain = "rack-1"    what this target fails together with; by default it fails alone']
     return "\n".join(lines) + "\n"
@@ -86,7 +86,9 @@ def _identities(opened: Opened) -> dict[str, Identity | None]:
     for name, identity in found.items():
         if identity is not None and identity.target != name:
             message = f"target {name} is where store {identity.store_id} keeps its target {identity.target}"
-            raise ConflictError(message, hint="mend the target's url or name in store.toml, or empty the place", target=name)
+            raise ConflictError(
+                message, hint="mend the target's url or name in store.toml, or empty the place", target=name
+            )
     return found
 
 
@@ -131,7 +133,9 @@ def _check_capabilities(found: Capabilities, *, commit: bool) -> None:
         raise TargetUnusable(message, target=found.target, hint="take it out of store.toml, then: ckpt init")
     if commit and not found.can_commit:
         message = f"target {found.target} can't hold manifests: {told}"
-        hint = f"set commit = false for {found.target} in store.toml: it takes fragments, never manifests; then: ckpt init"
+        hint = (
+            f"set commit = false for {found.target} in store.toml: it takes fragments, never manifests; then: ckpt init"
+        )
         raise TargetUnusable(message, target=found.target, hint=hint)
 
 
