@@ -6,7 +6,7 @@ from R valid targets *after* the token, then a `valid` statement, numbered right
 takes the re-admission over puts another token under that number, so that a late finish is refused.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from manifests import paths
 from manifests.errors import Conflict, NotConditional, Unavailable
@@ -26,18 +26,32 @@ def init_store(scope: Scope, members: Members) -> Steps[str]:
     found not to put only if absent. Doing it again after a failure goes on under the id that was put first.
     """
     standings = yield from read_standings(members.targets)
+    finished = yield from _finished(standings, members)
     for target, standing in standings.items():
         if standing.state == "unreachable":
             raise Unavailable(f"{target} is out of reach: {standing.reason}", register=target, path="")
-        if standing.state not in {"absent", "joining"}:
+        if standing.state not in {"absent", "joining"} and target not in finished:
             message = f"{target} can't take a new store: {standing.reason or 'it holds one already'}"
             raise Conflict(message, target=target, state=standing.state)
     begun = [standing.identity.store_id for standing in standings.values() if standing.identity]
     store_id = begun[0] if begun else scope.store_id or scope.random()
     yield from together([put_identity(target, store_id) for target in members.targets])
-    tokens = yield from together([put_token(s, members, scope.random()) for s in standings.values()])
+    waiting = [standing for standing in standings.values() if standing.target not in finished]
+    tokens = yield from together([put_token(standing, members, scope.random()) for standing in waiting])
     yield from together([put_valid(token, members) for token in tokens])
     return store_id
+
+
+def _finished(standings: Mapping[str, TargetStanding], members: Members) -> Steps[frozenset[str]]:
+    """Return the targets that a call which stopped half-way made valid.
+
+    It can be taken for one only while nobody has voted: a target that isn't valid has no votes to have forgotten.
+    """
+    valid = [name for name, s in standings.items() if s.state == "valid" and s.members == members]
+    if not valid or len(valid) == len(standings):
+        return frozenset()
+    replies = yield Batch([[Request(name, "list", paths.RUNS)] for name in valid])
+    return frozenset(valid) if all(reply == () for (reply,) in replies) else frozenset()
 
 
 def put_identity(target: str, store_id: str) -> Steps[None]:
