@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from erasure import Code
+from erasure.kernels.isal import IsalKernel, library_paths
+from erasure.kernels.tables import TableKernel
 from erasure.matrix import parity_matrix
 from erasure.testing import reedsolo_parity, reedsolo_rebuild
 
@@ -33,7 +35,7 @@ def test_reedsolo_rebuilds_what_we_encoded(kernel):
 
 @pytest.mark.parametrize("length", [0, 1, 15, 16, 17, 63, 64, 65, 4095, 4097, 70_001])
 def test_kernels_agree_at_every_length_and_alignment(length):
-    isal, tables = Code(7, 7), Code(7, 7, kernel=_tables())
+    isal, tables = Code(7, 7), Code(7, 7, kernel=TableKernel())
     memory = random_bytes(14 * (length + 67 + 13))
     for shift in (0, 1, 13):
         rows = [memory[i * (length + 67) + shift * i :][:length] for i in range(14)]
@@ -71,8 +73,12 @@ def test_the_encoder_does_ranges(kernel):
 
 def test_lengths_beyond_one_library_call(monkeypatch):
     monkeypatch.setattr("erasure.kernels.isal._MAX_CALL", 1000)
-    fragments = encoded(Code(4, 2), 4321)
-    assert np.array_equal(fragments[4:], encoded(Code(4, 2, kernel=_tables()), 4321)[4:])
+    kernel = IsalKernel(next(library_paths()))
+    encode, lengths = kernel.encode, []
+    kernel.encode = lambda length, *rest: lengths.append(length) or encode(length, *rest)
+    fragments = encoded(Code(4, 2, kernel=kernel), 4321)
+    assert lengths == [1000, 1000, 1000, 1000, 321]
+    assert np.array_equal(fragments[4:], encoded(Code(4, 2, kernel=TableKernel()), 4321)[4:])
 
 
 def test_an_encoder_outlives_its_code_and_buffers():
@@ -92,7 +98,7 @@ def test_an_encoder_outlives_its_code_and_buffers():
 
 def encoded_rows(k, m, length):
     parity = [np.zeros(length, np.uint8) for _ in range(m)]
-    Code(k, m, kernel=_tables()).encode([random_bytes(length, i) for i in range(k)], parity)
+    Code(k, m, kernel=TableKernel()).encode([random_bytes(length, i) for i in range(k)], parity)
     return parity
 
 
@@ -102,9 +108,3 @@ def test_a_code_knows_its_numbers():
     assert repr(code) == "Code(k=8, m=4)"
     assert np.array_equal(code.parity_matrix, parity_matrix(8, 4))
     assert not code.parity_matrix.flags.writeable
-
-
-def _tables():
-    from erasure.kernels.tables import TableKernel
-
-    return TableKernel()

@@ -16,6 +16,7 @@ from erasure.errors import (
     DirtyTailError,
     RangeError,
 )
+from erasure.kernels.isal import IsalChecksum, library_paths
 from erasure.testing import naive_crc32c, reference_stripe
 
 from .samples import random_bytes
@@ -165,8 +166,12 @@ def test_block_crcs():
 
 def test_checksums_beyond_one_library_call(monkeypatch):
     monkeypatch.setattr("erasure.kernels.isal._MAX_CALL", 100)
-    data = random_bytes(1234).tobytes()
-    assert crc32c(data) == naive_crc32c(data)
+    checksum = IsalChecksum(next(library_paths()))
+    crc, lengths = checksum.crc, []
+    checksum.crc = lambda address, length, value: lengths.append(length) or crc(address, length, value)
+    data = random_bytes(234)
+    assert checksum.bind(data)(0, 234, 0) == naive_crc32c(data.tobytes())
+    assert lengths == [100, 100, 34]
 
 
 @pytest.mark.parametrize(
