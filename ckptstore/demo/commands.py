@@ -16,7 +16,7 @@ LIMIT = 100.0  # seconds that a command may take; the longest takes five
 SETTINGS = """\
 name = "demo"
 code = "4+2"
-fragment_size = "256KiB"   # small, so that even a small model has a dozen stripes
+fragment_size = "128KiB"   # small, so that even a small model has two dozen stripes
 """
 
 
@@ -48,7 +48,7 @@ class Answer:
         """The findings in a few words: kind, target and number."""
         counts = Counter((f["target"], f["kind"]) for f in self.findings if f["what"] == "fragment")
         words = [f"{number} {kind} on {target}" for (target, kind), number in sorted(counts.items())]
-        return f"fragments {', '.join(words)}" if words else "no fragment damaged"
+        return f"fragments: {', '.join(words)}" if words else "no fragment damaged"
 
     @property
     def deeds(self) -> str:

@@ -106,7 +106,7 @@ class Scenario:
         kinds = {(finding["kind"], finding["target"]) for finding in answer.findings}
         corrupt = [target for kind, target in kinds if kind == "corrupt"]
         elsewhere = {target for _, target in kinds} - {REMOVED, flipped}
-        text = f"it names {REMOVED} as gone and {flipped} as corrupt, and nothing else"
+        text = f"it names {REMOVED} as out of reach and {flipped} as corrupt, and nothing else"
         self.report.check(corrupt == [flipped] and not elsewhere, text, sorted(kinds))
         more = {line["step"]: line["tolerance"]["targets"] for line in answer.checkpoints}
         text = f"it says how many more targets may be lost: 1 of step {LATEST - EVERY}, none of step {LATEST}"

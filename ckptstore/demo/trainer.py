@@ -31,7 +31,7 @@ class TrainConfig:
     """Everything that decides the numbers of a run, apart from the number of ranks."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
-    batch: int = 16
+    batch: int = 8
     rate: float = 3e-3
     warm_up: int = 5
     horizon: int = 40
