@@ -9,7 +9,7 @@ from typing import Any
 import erasure
 import manifests
 from ckptstore.events import Observer, ignore
-from ckptstore.opened import Opened, protocol_errors
+from ckptstore.opened import JOB, Opened, protocol_errors
 from ckptstore.placement import Place, Survives, survives
 from ckptstore.save.copies import copies_wanted, put_copies
 from ckptstore.save.shard import SavedShard, ShardSaver
@@ -37,13 +37,14 @@ class Commit:
     opened: Opened
     run: str
     places: Sequence[Place]
+    job: str = JOB
     session: str = ""
     ordinal: int = 0
 
     def begin(self) -> None:
         """Say that a save begins. Raises `OutOfReach`, `CommitInDoubt`."""
         with protocol_errors():
-            self.session, self.ordinal = self.opened.next_save(self.run)
+            self.session, self.ordinal = self.opened.next_save(self.run, self.job)
             self.opened.group.begin(self.run, self.session, self.ordinal)
 
     def finish(

@@ -39,9 +39,12 @@ if TYPE_CHECKING:
 
 THREADS = 16  # requests in flight per process: two dozen 16 MiB fragments fill the default window
 
+JOB = paths.new_token()[:16]
+"""This job, for the sessions it opens. Whoever hands work to another process hands its own along."""
+
 T = TypeVar("T")
 
-__all__ = ["Opened", "protocol_errors", "release", "shared"]
+__all__ = ["JOB", "Opened", "protocol_errors", "release", "shared"]
 
 
 class Opened:
@@ -112,12 +115,19 @@ class Opened:
         replies = self.executor.map(lambda name: _reply(ask, self.targets[name]), chosen)
         return dict(zip(chosen, replies, strict=True))
 
-    def next_save(self, run: str) -> tuple[str, int]:
-        """The session that this process holds on a run (opened at its first save) and the next ordinal in it."""
+    def next_save(self, run: str, job: str) -> tuple[str, int]:
+        """Name the next save of a run: the session that this process holds on it, and the next ordinal in it.
+
+        A session is opened for the first save, and again when another process of the same job has opened one since,
+        so that what begins later is later. Raises `ConflictError` where the newer one is another job's.
+        """
         with self._lock:
-            if run not in self._sessions:
-                self._sessions[run] = Session(self.group.open_session(run))
-            return self._sessions[run].next()
+            mine = self._sessions.get(run)
+            if mine is None or self.group.newest_session(run) != mine.name:
+                if mine is not None:
+                    _refuse_replaced(run, mine.name, self.group.newest_session(run, besides=job))
+                mine = self._sessions[run] = Session(self.group.open_session(run, job))
+            return mine.next()
 
     def close(self) -> None:
         """Release threads and clients."""
@@ -126,6 +136,12 @@ class Opened:
                 self.executor.shutdown()
             for target in self.targets.values():
                 target.close()
+
+
+def _refuse_replaced(run: str, mine: str, newest: str) -> None:
+    if newest and paths.split_session(newest) > paths.split_session(mine):
+        message = f"{run}: session {newest} has been opened since {mine}; this saver has been replaced"
+        raise ConflictError(message, hint="another job saves this run: stop this one, or open the run again", run=run)
 
 
 def _why_not(target: Target) -> TargetError | None:

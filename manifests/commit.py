@@ -25,14 +25,15 @@ class Committed:
     held: tuple[str, ...]
 
 
-def open_session(scope: Scope, run: str, created: str) -> Steps[str]:
+def open_session(scope: Scope, run: str, created: str, job: str = "") -> Steps[str]:
     """Open `run` for saving: put a session numbered one above the highest seen. Return its name.
 
+    Sessions of one `job` don't fence each other: its processes may take turns at saving.
     Raises NoQuorum before anything was put, InDoubt after: open another one then.
     """
     newest = yield from with_view(scope, None, lambda view: newest_session(view, run))
     number = paths.split_session(newest)[0] + 1 if newest else 1
-    session = paths.session_name(number, scope.random())
+    session = paths.session_name(number, f"{job}-{scope.random()}" if job else scope.random())
     name = f"sessions/{session}"
     done = yield from complete_vote(scope, run, name, seal(Session(session=session, created=created)))
     if done is None:
@@ -42,8 +43,8 @@ def open_session(scope: Scope, run: str, created: str) -> Steps[str]:
     return session
 
 
-def newest_session(view: View, run: str) -> Steps[str | None]:
-    """Return the newest session of which anything was seen, "" if none was.
+def newest_session(view: View, run: str, besides: str = "") -> Steps[str | None]:
+    """Return the newest session of which anything was seen, other than those of the job `besides`; "" if none was.
 
     None: targets changed, read a new view.
     """
@@ -53,7 +54,8 @@ def newest_session(view: View, run: str) -> Steps[str | None]:
         return None
     sessions = {name.partition("/")[2] for name in votes_in(votes, "sessions")}
     sessions |= {paths.split_save(name.split("/")[1])[0] for name in votes_in(votes, "begun", "manifests")}
-    return max(sessions, key=paths.split_session, default="")
+    others = (session for session in sessions if not besides or paths.job_of(session) != besides)
+    return max(others, key=paths.split_session, default="")
 
 
 def begin(scope: Scope, run: str, session: str, ordinal: int, created: str) -> Steps[None]:
@@ -108,7 +110,8 @@ def _view_for_saving(scope: Scope, manifest: Manifest, *, put: bool) -> Steps[Vi
     view = yield from read_view(scope)
     if not view.is_complete(view.valid):
         raise no_quorum(view, "save", votes_needed)
-    newest = yield from with_view(scope, view, lambda view: newest_session(view, manifest.run))
+    job = paths.job_of(manifest.session)
+    newest = yield from with_view(scope, view, lambda view: newest_session(view, manifest.run, besides=job))
     if newest and paths.split_session(newest) > paths.split_session(manifest.session):
         message = (
             f"{_title(manifest)}: session {newest} has been opened since; this saver has been replaced"

@@ -129,14 +129,18 @@ class Group:
 
     # -- saving --------------------------------------------------------------------------------------------
 
-    def open_session(self, run: str) -> str:
+    def open_session(self, run: str, job: str = "") -> str:
         """Open `run` for saving and return the session's name; savers of older sessions are fenced from now on.
 
-        First completes the manifests and marks of the run that were seen on too few targets. Raises NoQuorum,
+        Processes of one `job` (any token without a dash) don't fence each other. First completes the manifests and marks of the run that were seen on too few targets. Raises NoQuorum,
         InDoubt.
         """
         self.settle(run)
-        return self._drive(commit.open_session(self._scope, run, _now()))
+        return self._drive(commit.open_session(self._scope, run, _now(), job))
+
+    def newest_session(self, run: str, besides: str = "") -> str:
+        """Return the newest session of a run, other than those of the job `besides`; "" where there is none."""
+        return self._attempt(lambda view: commit.newest_session(view, run, besides))
 
     def begin(self, run: str, session: str, ordinal: int) -> None:
         """Say that a save begins; call before any of its data is written. Raises NoQuorum, InDoubt."""

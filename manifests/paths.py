@@ -66,6 +66,12 @@ def split_session(name: str) -> tuple[int, str]:
     return _parse_number(number, name), check_token(random)
 
 
+def job_of(session: str) -> str:
+    """Return the job that opened a session: the random part up to a dash. None, "", where there is no dash."""
+    job, dash, _ = split_session(session)[1].partition("-")
+    return job if dash else ""
+
+
 # -- data, records and indexes: named by random ids ----------------------------------------
 
 

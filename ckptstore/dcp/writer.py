@@ -23,7 +23,7 @@ from ckptstore.dcp.pieces import check_paths
 from ckptstore.dcp.ranks import RankSave
 from ckptstore.errors import UsageError
 from ckptstore.events import Observer, ignore
-from ckptstore.opened import Opened, shared
+from ckptstore.opened import JOB, Opened, shared
 from manifests import FORMAT, Manifest, encode
 
 __all__ = ["StoreWriter"]
@@ -48,12 +48,13 @@ class StoreWriter(StorageWriter):
         self.user = user or {}
         self.allow_pickle = allow_pickle
         self.observer = observer
+        self.job = JOB
         self.checkpoint_id: str | os.PathLike[str] | None = None
         self.manifest: Manifest | None = None
         """On rank 0 after a save: what was committed."""
 
     def __getstate__(self) -> dict[str, Any]:
-        settings = {"config", "run", "step", "user", "allow_pickle", "checkpoint_id"}
+        settings = {"config", "run", "step", "user", "allow_pickle", "job", "checkpoint_id"}
         return {name: value for name, value in self.__dict__.items() if name in settings}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -84,7 +85,7 @@ class StoreWriter(StorageWriter):
         if is_coordinator:
             name = name_of(self.checkpoint_id, self.step)
             about = About(name.name, name.checkpoint_id, name.step, user=self.user)
-            self._coordinator = Coordinator(Commit(opened, self.run, places), about)
+            self._coordinator = Coordinator(Commit(opened, self.run, places, self.job), about)
 
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
         """Keep what this rank holds. A plan that is sent empty because it was cached leaves the last one standing."""

@@ -1,0 +1,251 @@
+"""Writer and reader on several gloo ranks: one spawn of four processes for all of it."""
+
+import datetime
+import os
+import socket
+import time
+import traceback
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+import torch.multiprocessing as mp
+from torch.distributed.checkpoint.state_dict_saver import AsyncCheckpointerType
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+
+import ckptstore
+from ckptstore.config import Config
+from ckptstore.dcp import StoreReader, StoreWriter
+from ckptstore.dcp.ranks import RankSave
+from ckptstore.errors import IncompleteSave, NotFoundError, ReplicaMismatch, TargetUnavailable, ToleranceError
+from ckptstore.opened import shared
+from tests.dcp.folder import own_error
+from tests.support import make_store
+
+WORLD = 4
+pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("ranks")]
+
+
+class Ranks:
+    """What one process needs: the store, and groups and meshes of the first 1 to 4 ranks."""
+
+    def __init__(self, rank: int, config: Config) -> None:
+        self.rank = rank
+        self.config = config
+        self.groups = {size: dist.new_group(list(range(size))) for size in range(1, WORLD + 1)}
+        self.meshes = {size: DeviceMesh("cpu", list(range(size))) for size in range(1, WORLD + 1)}
+
+    def run(self, name: str) -> ckptstore.Run:
+        return ckptstore.open(self.config).run(name)
+
+
+def whole() -> dict[str, torch.Tensor]:
+    torch.manual_seed(0)
+    return {
+        "odd": torch.randn(17, 33),
+        "row": torch.randn(1, 17),
+        "few": torch.randn(6),
+        "wide": torch.randn(301, 1000),
+    }
+
+
+def spread(mesh: DeviceMesh, *, zero: bool = False) -> dict[str, torch.Tensor]:
+    state = {}
+    for name, tensor in whole().items():
+        values = torch.zeros_like(tensor) if zero else tensor
+        state[f"{name}.rows"] = distribute_tensor(values, mesh, [Shard(0)])
+        state[f"{name}.copies"] = distribute_tensor(values, mesh, [Replicate()])
+        state[f"{name}.plain"] = values.clone()
+        if tensor.dim() > 1:
+            state[f"{name}.columns"] = distribute_tensor(values, mesh, [Shard(1)])
+    return state
+
+
+def any_number_of_ranks_to_any_other(ranks: Ranks) -> None:
+    for size in range(1, WORLD + 1):
+        state = {"model": spread(ranks.meshes[size]), "step": size}
+        if ranks.rank < size:
+            ranks.run("reshard").save(state, name=f"from-{size}", process_group=ranks.groups[size])
+        dist.barrier()
+    for saved in range(1, WORLD + 1):
+        for size in range(1, WORLD + 1):
+            state = {"model": spread(ranks.meshes[size], zero=True), "step": 0}
+            if ranks.rank < size:
+                ranks.run("reshard").load(state, name=f"from-{saved}", process_group=ranks.groups[size])
+                check_state(state, saved, size)
+            dist.barrier()
+
+
+def check_state(state: dict, saved: int, size: int) -> None:
+    assert state["step"] == saved
+    for key, tensor in state["model"].items():
+        expected = whole()[key.split(".")[0]]
+        found = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+        assert torch.equal(found, expected), f"{key} from {saved} to {size} ranks"
+
+
+def o15_different_values_under_one_key(ranks: Ranks) -> None:
+    run = ranks.run("o15")
+    run.save({"same": torch.ones(3), "obj": "same"}, step=1)
+    with pytest.raises(ReplicaMismatch) as caught:
+        run.save({"same": torch.ones(3), "q": torch.full((3,), float(ranks.rank))}, step=2)
+    assert caught.value.key == "q"
+    with pytest.raises(ReplicaMismatch) as caught:
+        run.save({"obj": f"rank {ranks.rank}"}, step=3)
+    assert caught.value.key == "obj"
+    run.save({f"q.rank{ranks.rank}": torch.full((3,), float(ranks.rank))}, step=4)
+    dist.barrier()
+    assert [checkpoint.step for checkpoint in run.checkpoints()] == [1, 4]
+
+
+def o50_a_rank_whose_writer_returns_nothing(ranks: Ranks) -> None:
+    run = ranks.run("o50")
+    write = RankSave.write
+    if ranks.rank == 3:
+        RankSave.write = lambda *_: []
+    try:
+        with pytest.raises(IncompleteSave) as caught:
+            run.save({"model": spread(ranks.meshes[WORLD])}, step=1)
+    finally:
+        RankSave.write = write
+    assert caught.value.fields["ranks"] == [3] or 3 in caught.value.fields["ranks"]
+    assert "3" in str(caught.value)
+    dist.barrier()
+    if ranks.rank == 0:
+        assert run.checkpoints() == []
+    run.save({"model": spread(ranks.meshes[WORLD])}, step=2)
+
+
+def a_rank_whose_targets_fail_fails_everybody(ranks: Ranks) -> None:
+    run = ranks.run("fails")
+    opened = shared(ranks.config)
+    targets = opened.targets
+    if ranks.rank == 2:
+        opened.targets = {name: Refusing(target) for name, target in targets.items()}
+    began = time.monotonic()
+    try:
+        with pytest.raises(ToleranceError) as caught:
+            run.save({"model": spread(ranks.meshes[WORLD])}, step=1)
+    finally:
+        opened.targets = targets
+    assert caught.value.ranks == [2]
+    assert time.monotonic() - began < 20
+    dist.barrier()
+    if ranks.rank == 0:
+        assert run.checkpoints() == []
+    assert run.save({"model": spread(ranks.meshes[WORLD])}, step=2).tolerance.targets == 2
+
+
+class Refusing:
+    """A target that answers, and takes no data."""
+
+    def __init__(self, inner) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def put(self, path, data):
+        raise TargetUnavailable(f"{self.inner.name}: no room for {path}", target=self.inner.name, path=path)
+
+
+def async_saves_of_both_kinds(ranks: Ranks) -> None:
+    writer = StoreWriter(ranks.config, run="async")
+    state = {"w": torch.arange(5000.0), "lr": 0.1}
+    for number, kind in enumerate([AsyncCheckpointerType.THREAD, AsyncCheckpointerType.PROCESS] * 2):
+        state["w"] += 1
+        saving = dcp.async_save(
+            state, storage_writer=writer, checkpoint_id=f"step-{number}", async_checkpointer_type=kind
+        )
+        saving.result()
+        loaded = {"w": torch.zeros(5000), "lr": 0.0}
+        dcp.load(loaded, storage_reader=StoreReader(ranks.config, run="async"))
+        assert torch.equal(loaded["w"], state["w"]), f"{kind} was not the latest"
+    dist.barrier()
+
+
+def background_saves_beside_the_training_loops_collectives(ranks: Ranks) -> None:
+    run = ranks.run("background")
+    state = {"model": spread(ranks.meshes[WORLD]), "plain": torch.zeros(10)}
+    handles = []
+    for step in range(5):
+        state["plain"] += 1
+        handles.append(run.save_async(state, step=step))
+        for _ in range(20):
+            total = torch.ones(1)
+            dist.all_reduce(total)
+            assert total.item() == WORLD
+    assert [handle.result().step for handle in handles] == [0, 1, 2, 3, 4]
+    for step in range(5):
+        loaded = {"model": spread(ranks.meshes[WORLD], zero=True), "plain": torch.zeros(10)}
+        run.load(loaded, step=step)
+        assert loaded["plain"][0].item() == step + 1
+    assert torch.equal(loaded["model"]["wide.rows"].full_tensor(), whole()["wide"])
+
+
+def what_rank_0_does_not_find_no_rank_finds(ranks: Ranks) -> None:
+    with pytest.raises(NotFoundError):
+        ranks.run("none").load({"a": torch.zeros(1)})
+
+
+CHECKS = [
+    any_number_of_ranks_to_any_other,
+    o15_different_values_under_one_key,
+    o50_a_rank_whose_writer_returns_nothing,
+    a_rank_whose_targets_fail_fails_everybody,
+    background_saves_beside_the_training_loops_collectives,
+    what_rank_0_does_not_find_no_rank_finds,
+    async_saves_of_both_kinds,
+]
+
+
+def work(rank: int, config: Config, port: int, folder: str) -> None:
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(WORLD))
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    dist.init_process_group("cpu:gloo", rank=rank, world_size=WORLD, timeout=datetime.timedelta(seconds=60))
+    ranks = Ranks(rank, config)
+    for check in CHECKS:
+        note = Path(folder) / f"{check.__name__}.{rank}"
+        try:
+            check(ranks)
+            note.write_text("ok")
+        except BaseException:
+            note.write_text(traceback.format_exc())
+            raise
+        dist.barrier()
+    dist.destroy_process_group()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory):
+    """What each check of each rank came to."""
+    folder = tmp_path_factory.mktemp("ranks")
+    config = make_store(tmp_path_factory.mktemp("store")).config
+    context = mp.spawn(work, (config, free_port(), str(folder)), nprocs=WORLD, join=False)
+    try:
+        while not context.join(timeout=5):
+            pass
+    except Exception as error:  # noqa: BLE001 - the notes say more than the first process that fell
+        (folder / "spawn").write_text(str(error))
+    return folder
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test(check, notes):
+    for rank in range(WORLD):
+        note = notes / f"{check.__name__}.{rank}"
+        assert note.exists(), (
+            f"rank {rank} never got here: {(notes / 'spawn').read_text() if (notes / 'spawn').exists() else ''}"
+        )
+        assert note.read_text() == "ok"
