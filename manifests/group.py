@@ -132,8 +132,8 @@ class Group:
     def open_session(self, run: str, job: str = "") -> str:
         """Open `run` for saving and return the session's name; savers of older sessions are fenced from now on.
 
-        Processes of one `job` (any token without a dash) don't fence each other. First completes the manifests and marks of the run that were seen on too few targets. Raises NoQuorum,
-        InDoubt.
+        Processes of one `job` (any token without a dash) don't fence each other. First completes the manifests and
+        marks of the run that were seen on too few targets. Raises NoQuorum, InDoubt.
         """
         self.settle(run)
         return self._drive(commit.open_session(self._scope, run, _now(), job))

@@ -1,6 +1,6 @@
 """Writer and reader on several gloo ranks: one spawn of four processes for all of it."""
 
-import datetime
+import datetime as dt
 import os
 import socket
 import time
@@ -23,7 +23,6 @@ from ckptstore.dcp import StoreReader, StoreWriter
 from ckptstore.dcp.ranks import RankSave
 from ckptstore.errors import IncompleteSave, NotFoundError, ReplicaMismatch, TargetUnavailable, ToleranceError
 from ckptstore.opened import shared
-from tests.dcp.folder import own_error
 from tests.support import make_store
 
 WORLD = 4
@@ -207,7 +206,7 @@ def work(rank: int, config: Config, port: int, folder: str) -> None:
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(WORLD))
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    dist.init_process_group("cpu:gloo", rank=rank, world_size=WORLD, timeout=datetime.timedelta(seconds=60))
+    dist.init_process_group("cpu:gloo", rank=rank, world_size=WORLD, timeout=dt.timedelta(seconds=60))
     ranks = Ranks(rank, config)
     for check in CHECKS:
         note = Path(folder) / f"{check.__name__}.{rank}"
