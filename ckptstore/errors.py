@@ -183,9 +183,13 @@ class ForkedClient(CkptStoreError):
 
 
 class TargetError(CkptStoreError):
-    """One request to one target failed. `target` and `path` say which; `transient` whether to try again."""
+    """One request to one target failed. `target` and `path` say which; `transient` whether to try again.
+
+    `out_of_reach`: it proves nothing about what is stored there. Unreachable is not missing.
+    """
 
     transient: ClassVar[bool] = False
+    out_of_reach: ClassVar[bool] = False
 
     def __init__(
         self, message: str, *, target: str = "", path: str = "", hint: str | None = None, **fields: Any
@@ -198,6 +202,7 @@ class TargetUnavailable(TargetError):
 
     exit_code = 5
     transient = True
+    out_of_reach = True
 
 
 class ObjectNotFound(TargetError):
@@ -210,6 +215,7 @@ class AccessDenied(TargetError):
     """The target refused these credentials or this permission."""
 
     exit_code = 12
+    out_of_reach = True
 
 
 class NoSpace(TargetError):

@@ -28,7 +28,7 @@ def fetch_document(
                 return unpack(kind, bytes(targets[name].get(reference.path)), reference)
             reasons[name] = "not among the store's targets"
         except TargetError as error:
-            unreachable |= error.transient
+            unreachable |= error.out_of_reach
             reasons[name] = error.message
         except FormatError as error:
             reasons[name] = str(error)

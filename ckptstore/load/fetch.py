@@ -52,11 +52,6 @@ class Fetcher:
         """Whether a target is known to the store and has not been found out of reach."""
         return target in self._targets and target not in self._silent
 
-    def silent(self, want: Want) -> int:
-        """How many of a stripe's fragments are on targets out of reach."""
-        names = [want.shard.record.targets[at] for at in want.stripe.at if at is not None]
-        return sum(not self.answers(name) for name in names)
-
     def code(self, spec: CodeSpec) -> erasure.Code:
         """The code that a record describes."""
         key = spec.k, spec.m, spec.matrix
@@ -73,6 +68,8 @@ class Fetcher:
         return int.from_bytes(want.stripe.crc[4 * index : 4 * index + 4], "little")
 
     def _read(self, source: Fragment, rows: range, start: int, into: Bytes) -> list[bool]:
+        if not self.answers(source.target):
+            return [False] * len(rows)
         try:
             self._targets[source.target].get_into(source.path, into.data, start=start)
         except TargetError as error:
@@ -88,7 +85,7 @@ class Fetcher:
         return erasure.crc32c(into[low - start : high - start]) == self.expected(source.want, source.number, row)
 
     def _note(self, source: Fragment, error: TargetError) -> None:
-        if not error.transient:
+        if not error.out_of_reach:
             self._observer(FragmentDamaged(source.target, source.path, error.message))
             return
         with self._lock:

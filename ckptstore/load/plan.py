@@ -119,15 +119,21 @@ def _open_want(shard: Shard, number: int) -> Want:
 
 
 def _blocks(want: Want, starts: NDArray[np.int64], nbytes: int) -> set[tuple[int, int]]:
-    """The blocks that hold the runs' bytes in this stripe."""
-    begin = want.stripe.offset
-    low = np.maximum(starts - begin, 0)
-    high = np.minimum(starts + nbytes - begin, want.shape.length)
-    blocks: set[tuple[int, int]] = set()
-    done = 0
-    for start, stop in zip(low.tolist(), high.tolist(), strict=True):
-        if max(start, done) < stop:
-            for piece in want.shape.pieces(start, stop):
-                blocks.update((piece.fragment, block) for block in want.shape.blocks_covering(piece.start, piece.stop))
-            done = stop
-    return blocks
+    """The blocks that hold the runs' bytes in this stripe.
+
+    All blocks of the data fragments are numbered in a row, so that a run covers consecutive ones; the sum over the
+    edges of the runs counts the runs on every block.
+    """
+    begin, shape = want.stripe.offset, want.shape
+    here = starts[np.searchsorted(starts, begin - nbytes, "right") : np.searchsorted(starts, begin + shape.length)]
+    first = np.maximum(here - begin, 0)
+    last = np.minimum(here + nbytes - begin, shape.length) - 1
+    in_row = -(-shape.span // shape.block)
+    edges = np.bincount(_block_of(shape, first), minlength=shape.k * in_row + 1)
+    edges -= np.bincount(_block_of(shape, last) + 1, minlength=shape.k * in_row + 1)
+    return {divmod(number, in_row) for number in np.flatnonzero(np.cumsum(edges)).tolist()}
+
+
+def _block_of(shape: erasure.StripeShape, at: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The number, over all data fragments, of the block that holds each byte of the stripe."""
+    return at // shape.span * -(-shape.span // shape.block) + at % shape.span // shape.block

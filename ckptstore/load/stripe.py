@@ -140,7 +140,10 @@ class StripeRead:
         self._good.add((fragment, row))
 
     def _give_up(self, row: int, left: int) -> None:
-        unreachable = self._fetcher.silent(self.want)
+        unreachable = sum(
+            at is not None and (fragment, row) in self._erased and not self._fetcher.answers(self._name(at))
+            for fragment, at in enumerate(self.want.stripe.at)
+        )
         message = f"{self._where(row)}: {left} of {self._shape.n} fragments are good, {self._shape.k} are needed"
         if left + unreachable >= self._shape.k:
             raise OutOfReach(f"{message}; {unreachable} are on targets out of reach", hint="run: ckpt doctor")
