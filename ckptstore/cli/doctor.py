@@ -4,9 +4,13 @@ from typing import TYPE_CHECKING
 
 from ckptstore.cli.call import Call
 from ckptstore.cli.wording import count, size, survival
+from ckptstore.errors import AccessDenied
 
 if TYPE_CHECKING:
     from ckptstore.operations.doctor import DoctorReport, TargetHealth
+
+NOT_INITIALISED = 10
+"""What the operation says where targets are there and no store is on them."""
 
 __all__ = ["doctor"]
 
@@ -26,7 +30,22 @@ def doctor(call: Call) -> int:
         for problem in health.problems:
             call.output.say(f"{health.name}: {problem}")
     _tell(call, report)
-    return call.output.summary(report.exit_code, store=call.config.name, report=report)
+    hint = _hint(report)
+    if hint:
+        call.output.note(f"next: {hint}")
+    return call.output.summary(report.exit_code, store=call.config.name, hint=hint, report=report)
+
+
+def _hint(report: "DoctorReport") -> str:
+    if not report.exit_code:
+        return ""
+    if report.exit_code == NOT_INITIALISED:
+        return "ckpt init"
+    if report.exit_code == AccessDenied.exit_code:
+        return "check the credentials in the environment, then: ckpt doctor"
+    if all(health.reachable for health in report.targets):
+        return "ckpt repair"
+    return "ckpt repair, when what is out of reach is back or replaced in store.toml"
 
 
 def _row(health: "TargetHealth") -> list[str]:
@@ -45,7 +64,7 @@ def _tell(call: Call, report: "DoctorReport") -> None:
     good = sum(not health.problems for health in report.targets)
     call.output.say(f"{good} of {count(len(report.targets), 'target')} good")
     if report.quorums is None:
-        word = "there is no store here yet  (next: ckpt init)" if report.exit_code == 10 else "too few targets answer"  # noqa: PLR2004
+        word = "there is no store here yet" if report.exit_code == NOT_INITIALISED else "too few targets answer"
         call.output.say(word)
         return
     if report.saving_survives >= 0:
@@ -55,5 +74,3 @@ def _tell(call: Call, report: "DoctorReport") -> None:
         call.output.say(f"{what} {word}")
     if report.loading_survives > report.saving_survives >= 0:
         call.output.say("loading outlasts saving: more targets would let saving go on as well")
-    if report.exit_code:
-        call.output.note("next: ckpt repair, once what is out of reach is back or replaced in store.toml")

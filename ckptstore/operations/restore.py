@@ -177,20 +177,20 @@ def _write_tensors(source: Source, file: FileToWrite, target: Path, limit: int, 
         opened.write(file.header)
         opened.flush()
         if file.size > len(file.header):
-            os.posix_fallocate(
-                opened.fileno(), 0, file.size
-            )  # a full disk is an error here, and a crash in mapped memory
-            with mmap.mmap(opened.fileno(), file.size) as memory:
-                _fill(source, file, memory, limit, tell)
+            # A full disk is an error here; in mapped memory it would be a crash.
+            os.posix_fallocate(opened.fileno(), 0, file.size)
+            _fill(source, file, mmap.mmap(opened.fileno(), file.size), limit, tell)
         os.fsync(opened.fileno())
 
 
 def _fill(source: Source, file: FileToWrite, memory: mmap.mmap, limit: int, tell: Callable[[int], None]) -> None:
-    """Batch by batch: after each its pages go to disk, and out of our memory."""
+    """Batch by batch: after each its pages go to disk, and out of our memory.
+
+    The map is closed when nothing refers to it any more: an error that a load keeps may hold its buffers.
+    """
+    into = np.frombuffer(memory, np.uint8)
     for batch in _batches(source, file, limit):
-        into = np.frombuffer(memory, np.uint8)
         read_parts(source, batch, into)
-        del into  # or the map could not be closed
         memory.flush()
         memory.madvise(mmap.MADV_DONTNEED)
         tell(sum(part.nbytes for part in batch))

@@ -13,11 +13,20 @@ from pathlib import Path
 
 import manifests
 from ckptstore.config import NAME
-from ckptstore.errors import ConfigError, ConflictError, ObjectNotFound, TargetError, TargetUnusable, UsageError
+from ckptstore.errors import (
+    ConfigError,
+    ConflictError,
+    ObjectNotFound,
+    TargetError,
+    TargetUnavailable,
+    TargetUnusable,
+    UsageError,
+)
 from ckptstore.opened import Opened, protocol_errors
 from ckptstore.operations.quorums import Quorums, quorums_of, tolerated
 from ckptstore.placement import Survives, full_tolerance
 from ckptstore.targets import Target, TargetRegister
+from ckptstore.targets.base import Reason
 from ckptstore.targets.probe import Capabilities, probe_target
 from manifests import FormatError, Identity, paths
 
@@ -77,23 +86,32 @@ def starter(file: Path, places: Sequence[str], code: str) -> str:
 
 
 def _identities(opened: Opened) -> dict[str, Identity | None]:
-    """Who each target says it is; None for one that nobody claimed. Makes directories that aren't there yet."""
+    """Who each target says it is; None for one that nobody claimed.
+
+    Directories are made only where no target is of a store yet: one that is gone may be a disk that isn't mounted.
+    """
     replies = opened.on_targets(_identity)
-    errors = [reply for reply in replies.values() if isinstance(reply, TargetError)]
-    if errors:
-        raise errors[0]
-    found = {name: reply for name, reply in replies.items() if not isinstance(reply, TargetError)}
-    for name, identity in found.items():
-        if identity is not None and identity.target != name:
-            message = f"target {name} is where store {identity.store_id} keeps its target {identity.target}"
-            raise ConflictError(
-                message, hint="mend the target's url or name in store.toml, or empty the place", target=name
-            )
+    gone = {name: reply for name, reply in replies.items() if _is_gone(reply)}
+    if gone and all(name in gone or reply is None for name, reply in replies.items()):
+        opened.on_targets(lambda target: target.create_root(), gone)
+        replies |= opened.on_targets(_identity, gone)
+    found: dict[str, Identity | None] = {}
+    for name, reply in replies.items():
+        if isinstance(reply, TargetError):
+            raise reply
+        if reply is not None and reply.target != name:
+            message = f"target {name} is where store {reply.store_id} keeps its target {reply.target}"
+            hint = "mend the target's url or name in store.toml, or empty the place"
+            raise ConflictError(message, hint=hint, target=name)
+        found[name] = reply
     return found
 
 
+def _is_gone(reply: object) -> bool:
+    return isinstance(reply, TargetUnavailable) and reply.fields.get("reason") == Reason.GONE
+
+
 def _identity(target: Target) -> Identity | None:
-    target.create_root()
     try:
         return manifests.unseal(Identity, bytes(target.get(paths.IDENTITY)))
     except ObjectNotFound:
@@ -104,17 +122,24 @@ def _identity(target: Target) -> Identity | None:
 
 
 def _make(opened: Opened, commit: Sequence[str], identities: Mapping[str, Identity | None]) -> bool:
-    """Make the commit targets a store; False where they are one."""
+    """Make the commit targets a store, or finish it; False where they are one."""
     try:
         opened.group.refresh()
     except (manifests.NotAStore, manifests.NoQuorum):
         _try_out(opened)
+    else:
+        _check_members(opened, commit, identities)
+        if all(opened.group.standings[name].state == "valid" for name in commit):
+            return False
+    registers = [TargetRegister(opened.targets[name]) for name in commit]
+    try:
         with protocol_errors():
-            registers = [TargetRegister(opened.targets[name]) for name in commit]
             manifests.init_store(registers, t=tolerated(opened.config))
-        return True
-    _check_members(opened, commit, identities)
-    return False
+            opened.group.refresh()
+    except ConflictError as error:
+        hint = "where a target of this store was wiped or is new: ckpt repair"
+        raise ConflictError(error.message, hint=hint, **error.fields) from error
+    return True
 
 
 def _try_out(opened: Opened) -> None:
