@@ -114,8 +114,8 @@ def readmit(scope: Scope, target: str) -> Steps[tuple[Problem, ...]]:
     if view.is_valid(target):
         return ()
     standing = _readmissible(view, target)
-    yield from _put_identity_again(standing, view.store_id)
     token = yield from put_token(standing, view.members, scope.random())
+    yield from _put_identity_again(standing, view.store_id)
     members, votes, problems = yield from with_view(scope, None, _read_everything, view_to_copy)
     yield from _copy(token, votes)
     yield from put_valid(token, members)
@@ -145,7 +145,11 @@ def _readmissible(view: View, target: str) -> TargetStanding:
 
 
 def _put_identity_again(standing: TargetStanding, store_id: str) -> Steps[None]:
-    """Overwrite a damaged identity: the statements with it show that the target was this store's, under this name."""
+    """Put the identity, over a damaged one: the statements with it show that the target was this store's.
+
+    It comes after the token. Put before, it could make a target valid whose identity was lost, and the token would
+    then invalidate a target that counts.
+    """
     if standing.identity is None and standing.numbers:
         data = seal(Identity(store_id=store_id, target=standing.target))
         yield Batch([[Request(standing.target, "put", paths.IDENTITY, data)]])

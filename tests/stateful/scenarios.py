@@ -1,0 +1,194 @@
+"""What the explorer explores: stores, actors, and the promises that every world is checked for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+from unittest import mock
+
+from explorer import Budget, Explorer, Fact, Phase, World
+
+from manifests import commit, heal, membership, quorum
+from manifests.errors import ManifestError
+from manifests.group import Group, init_store
+from manifests.history import History, read_history
+from manifests.quorum import Scope, with_view
+from manifests.registers import drive
+from manifests.schema import Mark
+from manifests.testing import MemoryRegister, save_manifest
+
+RUN = "r"
+SESSION = "000001.one"
+VOTES = frozenset({"votes"})
+Save = tuple[str, int]
+
+
+def a_store(n: int, t: int) -> dict[str, MemoryRegister]:
+    """Return the registers of a new store."""
+    registers = [MemoryRegister(name) for name in "abcdefg"[:n]]
+    count = iter(range(1000))
+    init_store(registers, t=t, store_id="s", random=lambda: f"i{next(count)}")
+    return {register.name: register for register in registers}
+
+
+# -- actors ------------------------------------------------------------------------------------------------
+
+
+def saver(ordinal: int = 1, session: str = SESSION, step: int | None = None) -> Phase:
+    """Commit a save of a session that is open already."""
+    manifest = save_manifest(RUN, session, ordinal, step=step)
+
+    def fact(outcome: Any) -> Fact | None:
+        return ("committed", (session, ordinal)) if isinstance(outcome, commit.Committed) else None
+
+    return Phase(lambda scope: commit.commit(scope, manifest), fact, VOTES)
+
+
+def voider(ordinal: int = 1, session: str = SESSION) -> Phase:
+    """Close the register of a save."""
+
+    def fact(outcome: Any) -> Fact | None:
+        return ("voided", (session, ordinal)) if outcome == "voided" else None
+
+    return Phase(lambda scope: commit.void(scope, RUN, session, ordinal, "now"), fact, VOTES)
+
+
+def deleter(ordinal: int = 1, session: str = SESSION) -> Phase:
+    """Put a delete mark on a save."""
+    mark = Mark(kind="delete", of=(session, ordinal))
+
+    def fact(outcome: Any) -> Fact | None:
+        return ("deleted", (session, ordinal)) if isinstance(outcome, str) else None
+
+    return Phase(lambda scope: commit.put_mark(scope, RUN, mark), fact, VOTES)
+
+
+def repairer(target: str) -> Phase:
+    """Re-admit a target."""
+    writes = VOTES | {f"standing of {target}"}
+    return Phase(lambda scope: membership.readmit(scope, target), lambda outcome: None, writes)
+
+
+def settler() -> Phase:
+    """Complete what was seen on too few targets."""
+    return Phase(
+        lambda scope: with_view(scope, None, lambda view: heal.settle(view, RUN)), lambda outcome: None, VOTES
+    )
+
+
+def reader() -> Phase:
+    """Read the history; what it saw is checked against what had been reported when it began, by `Promises`."""
+
+    def fact(outcome: Any) -> Fact | None:
+        if not isinstance(outcome, History):
+            return None
+        return ("read", frozenset(c.key for c in outcome.checkpoints))
+
+    return Phase(lambda scope: with_view(scope, None, lambda view: read_history(view, RUN)), fact)
+
+
+# -- promises ----------------------------------------------------------------------------------------------
+
+
+class Promises:
+    """Checks a world, through every set of targets that a reader may have to do with."""
+
+    def __init__(self, t: int) -> None:
+        self.t = t
+        self._seen: dict[tuple[int, ...], list[tuple[set[Save], set[Save]]]] = {}
+        self._ends: dict[tuple[tuple[int, ...], frozenset[Fact]], str | None] = {}
+
+    def check(self, explorer: Explorer, world: World) -> str | None:
+        """Check what was reported against what can be read now, at once, from any R targets that count."""
+        if not world.facts:
+            return None
+        saves = {kind: {save for what, save in world.facts if what == kind} for kind in ("committed", "voided", "deleted")}
+        for live, dead in self._readings(explorer, world.contents):
+            if lost := saves["committed"] - live - dead:
+                return f"lost: {lost} was reported committed"
+            if back := saves["voided"] & (live | dead):
+                return f"back: {back} was reported voided"
+            if back := saves["deleted"] & live:
+                return f"back: {back} was reported deleted"
+        return self._check_reads(explorer, world)
+
+    @staticmethod
+    def _check_reads(explorer: Explorer, world: World) -> str | None:
+        """Check what readers saw, request by request, against what had been reported before they began."""
+        for what, read in world.facts:
+            if what == "read" and any(w in {"committed"} and s not in read for w, s in explorer.first.facts):
+                return f"a reader saw {set(read)} and not what had been committed before"
+        return None
+
+    def _readings(self, explorer: Explorer, contents: tuple[int, ...]) -> list[tuple[set[Save], set[Save]]]:
+        """Return (live, deleted) as read from each smallest set of targets that a reading may be made from."""
+        if contents not in self._seen:
+            valid = explorer.valid(contents)
+            need = len(explorer.names) - self.t
+            registers = explorer.registers(contents)
+            self._seen[contents] = [self._read(registers, names) for names in combinations(valid, need)]
+        return self._seen[contents]
+
+    @staticmethod
+    def _read(registers: dict[str, MemoryRegister], names: Sequence[str]) -> tuple[set[Save], set[Save]]:
+        for name, register in registers.items():
+            register.down = name not in names
+        scope = Scope([*registers], "s", lambda: "unused")
+        history = drive(with_view(scope, None, lambda view: read_history(view, RUN)), registers)
+        return {c.key for c in history.checkpoints}, {c.key for c in history.deleted}
+
+    def check_end(self, explorer: Explorer, world: World) -> str | None:
+        """After the faults: repair once, then a new save must succeed at the first try, with nothing lost."""
+        key = world.contents, world.facts
+        if key not in self._ends:
+            self._ends[key] = self._recover(explorer, world)
+        return self._ends[key]
+
+    def _recover(self, explorer: Explorer, world: World) -> str | None:
+        registers = explorer.registers(world.contents)
+        count = iter(range(1000))
+        try:
+            group = Group.open([*registers.values()], store_id="s", random=lambda: f"end{next(count)}")
+            for name in registers:
+                group.readmit(name)
+            session = group.open_session(RUN)
+            group.commit(save_manifest(RUN, session, 1))
+        except ManifestError as error:
+            return f"no recovery: {error!r}"
+        latest = group.history(RUN).latest
+        if latest is None or latest.session != session:
+            return f"latest is {latest}, not the save just made"
+        return None
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """N registers of which t may be lost, what acts on them, and how often each fault may happen.
+
+    `committed`: save 1 is committed before anything else happens. `coarse`: see `Explorer`. At most `attempts` are
+    made by each operation.
+    """
+
+    n: int
+    t: int
+    actors: dict[str, list[Phase]]
+    budget: Budget
+    committed: bool = False
+    coarse: bool = True
+    attempts: int = 2
+
+    def explore(self, *, max_worlds: int = 5_000_000) -> Explorer:
+        """Visit every world; raise Violation if a promise is broken in any."""
+        registers = a_store(self.n, self.t)
+        facts = frozenset[Fact]()
+        if self.committed:
+            scope = Scope([*registers], "s", lambda: "unused")
+            drive(commit.commit(scope, save_manifest(RUN, SESSION, 1)), registers)
+            facts = frozenset({("committed", (SESSION, 1))})
+        contents = {name: register.objects for name, register in registers.items()}
+        with mock.patch.object(quorum, "ATTEMPTS", self.attempts):
+            explorer = Explorer(self.t, contents, self.actors, self.budget, facts, coarse=self.coarse, max_worlds=max_worlds)
+            promises = Promises(self.t)
+            explorer.check, explorer.check_end = promises.check, promises.check_end
+            explorer.run()
+        return explorer
