@@ -18,7 +18,6 @@ from typing import Self
 
 HOST = "127.0.0.1"
 PORTS = range(20000, 32000)  # below the range that the kernel hands out to clients
-READY_SECONDS = 30.0
 START_TRIES = 3  # another process may take a port between our look and the server's bind
 
 __all__ = ["HOST", "Server", "ServerError", "find_program"]
@@ -32,6 +31,7 @@ class Server:
     """One server process on 127.0.0.1. A context manager; `stop` and `start` again keeps `folder` and the port."""
 
     port_offsets: Sequence[int] = (0,)
+    ready_seconds = 60.0
     stop_seconds = 10.0
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, *, buckets: Sequence[str] = ("bucket",)) -> None:
@@ -121,7 +121,7 @@ class Server:
             os.killpg(self.process.pid, number)
 
     def _wait(self) -> bool:
-        end = time.monotonic() + READY_SECONDS
+        end = time.monotonic() + self.ready_seconds
         while time.monotonic() < end:
             if self.process is None or self.process.poll() is not None:
                 return False

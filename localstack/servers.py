@@ -132,6 +132,8 @@ class RcloneServer(S3Server):
 class LocalStackServer(S3Server):
     """LocalStack's S3. Doesn't enforce credentials; its data is gone when it stops."""
 
+    ready_seconds = 180.0  # 3 s on an idle machine, 30 on a busy one
+
     ANY_KEY = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
 
     def command(self) -> Sequence[str]:

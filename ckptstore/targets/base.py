@@ -63,7 +63,7 @@ class Entry:
 
 
 class Target(ABC):
-    """One place that fails on its own. Blocking, thread-safe; its client is made after a fork, never before."""
+    """One place that fails on its own. Blocking, thread-safe; clients are made lazily, never carried across a fork."""
 
     def __init__(self, name: str, *, domain: str = "", can_put_if_absent: bool = True) -> None:
         self.name = name
