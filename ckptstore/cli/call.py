@@ -12,7 +12,7 @@ import typer
 from ckptstore.cli.failures import FAILED, failure_of
 from ckptstore.cli.output import Output, silence
 from ckptstore.cli.wording import joined
-from ckptstore.errors import NotFoundError, UsageError
+from ckptstore.errors import AccessDenied, NotFoundError, OutOfReach, TargetError, UsageError
 
 if TYPE_CHECKING:
     from ckptstore.config import Config
@@ -87,6 +87,17 @@ class Call:
         if runs and self.run not in runs:
             raise NotFoundError(f"there is no run {self.run}; there are {joined(runs)}", hint="run: ckpt ls --all-runs")
 
+    def cause(self, error: BaseException) -> BaseException:
+        """`AccessDenied` in the place of `OutOfReach` where targets are in reach and refuse us, all that fail."""
+        if not isinstance(error, OutOfReach) or "opened" not in vars(self):
+            return error
+        from manifests import paths
+
+        replies = self.opened.on_targets(lambda target: target.get(paths.IDENTITY)).values()
+        errors = [reply for reply in replies if isinstance(reply, TargetError)]
+        denied = [reply for reply in errors if isinstance(reply, AccessDenied)]
+        return denied[0] if denied and len(denied) == len(errors) else error
+
     def watching(self) -> "Watching":
         """A context that gives an observer, and shows what it hears as progress bars and notes."""
         return Watching(self)
@@ -134,7 +145,7 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told, whatever it is; its exit code says which
             if verbose:
                 traceback.print_exception(error, file=sys.stderr)
-            return call.output.failure(failure_of(error))
+            return call.output.failure(failure_of(call.cause(error)))
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     called.__signature__ = inspect.Signature([*own, *_COMMON])  # type: ignore[attr-defined]

@@ -80,7 +80,8 @@ def examine(opened: Opened) -> DoctorReport:
     except NotFoundError:
         report.exit_code = NOT_INITIALISED
     except OutOfReach as error:
-        report.exit_code = error.exit_code
+        denied = all(health.code in (0, AccessDenied.exit_code) for health in report.targets)
+        report.exit_code = AccessDenied.exit_code if denied else error.exit_code
     else:
         _judge(opened, report)
     report.exit_code = _worst(report)
