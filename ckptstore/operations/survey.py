@@ -4,10 +4,12 @@ Reads only. Missing, short, corrupt and out of reach are four different findings
 """
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import erasure
+from ckptstore.buffers import Bytes
 from ckptstore.errors import ObjectNotFound, ShortObject, TargetError
 from ckptstore.load.fetch import Fetcher, Fragment
 from ckptstore.load.plan import Shard, Want
@@ -102,7 +104,7 @@ def survey_document(
     bad: dict[str, str] = {}
     for name in reference.targets:
         reply = replies.get(name, f"{name} is not among the store's targets")
-        counts.checked += not (isinstance(reply, TargetError) and reply.transient)
+        counts.checked += not (isinstance(reply, TargetError) and reply.out_of_reach)
         if reply is not None:
             finding = _finding(what, name, reference.path, reply)
             findings.append(finding)
@@ -112,12 +114,17 @@ def survey_document(
 
 
 def survey_shard(
-    opened: Opened, shard: Shard, reference: ShardReference, counts: Counts, *, chosen: Iterable[int]
+    opened: Opened,
+    shard: Shard,
+    reference: ShardReference,
+    bad_records: dict[str, str],
+    counts: Counts,
+    *,
+    chosen: Iterable[int],
 ) -> ShardSurvey:
     """Ask for every fragment of a shard; read those of the stripes `chosen` as well."""
-    record = shard.record
-    survey = ShardSurvey(shard, reference, [_open(shard, number) for number in range(len(record.stripes))], {}, [])
-    survey.bad_records = survey_document(opened, "record", reference.record, type(record), counts, survey.findings)
+    stripes = [_open(shard, number) for number in range(len(shard.record.stripes))]
+    survey = ShardSurvey(shard, reference, stripes, bad_records, [])
     _compare_listing(opened, survey, counts)
     _read(opened, survey, set(chosen))
     return survey
@@ -196,8 +203,9 @@ def _read(opened: Opened, survey: ShardSurvey, chosen: set[int]) -> None:
         for fragment in range(stripe.want.shape.n)
         if stripe.want.shape.stored(fragment) and fragment not in stripe.bad and fragment not in stripe.silent
     ]
-    results = opened.executor.map(lambda task: _bad_rows(opened, *task), tasks)
-    for (stripe, fragment), reply in zip(tasks, results, strict=True):
+    running = [_start(opened, *task) for task in tasks]
+    for (stripe, fragment), check in zip(tasks, running, strict=True):
+        reply = check.result()
         home = stripe.home(fragment) or ""
         path = Fragment(stripe.want, fragment, home).path
         if isinstance(reply, TargetError):
@@ -213,14 +221,21 @@ def _read(opened: Opened, survey: ShardSurvey, chosen: set[int]) -> None:
             survey.findings.append(Finding("corrupt", "fragment", home, path, detail))
 
 
-def _bad_rows(opened: Opened, stripe: StripeSurvey, fragment: int) -> frozenset[int] | TargetError:
+def _start(opened: Opened, stripe: StripeSurvey, fragment: int) -> Future[frozenset[int] | TargetError]:
+    """Waits here for memory: the threads must stay free, for others give theirs back with the help of threads."""
+    buffer = opened.buffers.take(stripe.want.shape.stored(fragment))
+    return opened.executor.submit(_bad_rows, opened, stripe, fragment, buffer)
+
+
+def _bad_rows(opened: Opened, stripe: StripeSurvey, fragment: int, buffer: Bytes) -> frozenset[int] | TargetError:
     shape = stripe.want.shape
     source = Fragment(stripe.want, fragment, stripe.home(fragment) or "")
-    with opened.buffers.lent(shape.stored(fragment)) as buffer:
-        try:
-            opened.targets[source.target].get_into(source.path, buffer.data)
-        except TargetError as error:
-            return error
-        rows = range(shape.blocks(fragment))
+    try:
+        opened.targets[source.target].get_into(source.path, buffer.data)
         digests = erasure.block_crcs(buffer, shape.block)
-        return frozenset(row for row in rows if digests[row] != Fetcher.expected(stripe.want, fragment, row))
+    except TargetError as error:
+        return error
+    finally:
+        opened.buffers.give(buffer)
+    rows = range(shape.blocks(fragment))
+    return frozenset(row for row in rows if digests[row] != Fetcher.expected(stripe.want, fragment, row))

@@ -18,7 +18,7 @@ from ckptstore.opened import Opened, protocol_errors
 from ckptstore.operations.survey import Counts, Finding, ShardSurvey, survey_document, survey_shard
 from ckptstore.placement import Survives, full_tolerance, survives
 from ckptstore.selection import Selector, key_of, select_all
-from ckptstore.tolerance import weakest
+from ckptstore.tolerance import stripe_survives, weakest
 from manifests import Checkpoint, History, Index, ShardRecord, ShardReference, paths
 
 __all__ = ["CheckpointHealth", "VerifyReport", "check", "verify"]
@@ -74,6 +74,8 @@ def verify(
     """Check one checkpoint of each run, or all. Raises `NotFoundError` where there is nothing to check."""
     fraction = subset if read_data else 0.0
     chosen = []
+    with protocol_errors():
+        opened.group.refresh()  # what an open store knew of its targets may be old
     for run in runs:
         with protocol_errors():
             history = opened.group.history(run)
@@ -92,22 +94,13 @@ def check(opened: Opened, history: History, checkpoint: Checkpoint, fraction: fl
     health = CheckpointHealth(manifest.run, key, manifest.name or key, manifest.step)
     _check_votes(opened, history, checkpoint, health)
     reference = manifest.copies[0].index
+    health.bad_indexes = survey_document(opened, "index", reference, Index, health.counts, health.findings)
     try:
         index = fetch_document(Index, reference, opened.targets)
-        health.bad_indexes = survey_document(opened, "index", reference, Index, health.counts, health.findings)
         health.shards = [_shard(opened, health, shard, fraction) for shard in index.shards]
     except (CorruptError, OutOfReach) as error:
         health.state = "unknown" if isinstance(error, OutOfReach) else "lost"
         health.tolerance = Survives(-1, -1)
-        health.findings.append(
-            Finding(
-                "unreachable" if health.state == "unknown" else "missing",
-                "index",
-                "",
-                reference.path,
-                error.message,
-            )
-        )
         return health
     _judge(opened, health, checkpoint)
     return health
@@ -115,6 +108,11 @@ def check(opened: Opened, history: History, checkpoint: Checkpoint, fraction: fl
 
 def _check_votes(opened: Opened, history: History, checkpoint: Checkpoint, health: CheckpointHealth) -> None:
     """Copies of the manifest that are missing or damaged, and commit targets that don't count."""
+    own = [problem for problem in history.problems if health.key in problem.name]
+    for problem in own:
+        kind = "mark" if problem.name.startswith("marks/") else "manifest"
+        health.findings += [Finding("corrupt", kind, name, problem.name, problem.message) for name in problem.targets]
+    holding = {*checkpoint.seen_on, *(name for problem in own for name in problem.targets)}
     for name, standing in opened.group.standings.items():
         health.counts.expected += 1
         health.counts.checked += standing.state != "unreachable"
@@ -122,21 +120,16 @@ def _check_votes(opened: Opened, history: History, checkpoint: Checkpoint, healt
             health.findings.append(Finding("unreachable", "manifest", name, paths.IDENTITY, standing.reason))
         elif standing.state != "valid":
             health.findings.append(Finding("missing", "manifest", name, paths.IDENTITY, standing.reason))
-        elif name in history.heard and name not in checkpoint.seen_on:
+        elif name in history.heard and name not in holding:
             health.findings.append(Finding("missing", "manifest", name, health.key, "the target counts, and lacks it"))
-    for problem in history.problems:
-        kind = "mark" if problem.name.startswith("marks/") else "manifest"
-        if health.key in problem.name:
-            health.findings += [
-                Finding("corrupt", kind, name, problem.name, problem.message) for name in problem.targets
-            ]
 
 
 def _shard(opened: Opened, health: CheckpointHealth, reference: ShardReference, fraction: float) -> ShardSurvey:
+    bad = survey_document(opened, "record", reference.record, ShardRecord, health.counts, health.findings)
     record = fetch_document(ShardRecord, reference.record, opened.targets)
     shard = Shard(health.run, record)
     chosen = _chosen_stripes(reference.shard_id, len(record.stripes), fraction)
-    survey = survey_shard(opened, shard, reference, health.counts, chosen=chosen)
+    survey = survey_shard(opened, shard, reference, bad, health.counts, chosen=chosen)
     health.findings += survey.findings
     return survey
 
@@ -158,11 +151,12 @@ def _judge(opened: Opened, health: CheckpointHealth, checkpoint: Checkpoint) -> 
     each += [_copies(opened, s.reference.record.targets, s.bad_records, silent) for s in health.shards]
     each.append(_copies(opened, checkpoint.seen_on, {}, silent))
     health.tolerance = weakest(each)
+    health.findings += _doubled(opened, health)
     if any(stripe.lost for stripe in stripes):
         health.state = "lost"
     elif any(stripe.undecided for stripe in stripes):
         health.state = "unknown"
-    elif health.findings or _doubled(opened, health):
+    elif health.findings:
         health.state = "degraded"
 
 
@@ -171,20 +165,18 @@ def _copies(opened: Opened, holding: Sequence[str], bad: dict[str, str], silent:
     return survives(left, 1, opened.domains)
 
 
-def _doubled(opened: Opened, health: CheckpointHealth) -> bool:
-    """Whether everything is there and yet survives less than it could: fragments that had to share targets."""
-    places = opened.config.places
+def _doubled(opened: Opened, health: CheckpointHealth) -> list[Finding]:
+    """Whether fragments share targets though there are enough not to; told once for each shard."""
+    found = []
     for shard in health.shards:
         for stripe in shard.stripes:
-            reached, full = (
-                stripe.survives(opened.domains),
-                full_tolerance(stripe.code.k, stripe.code.m, places),
-            )
-            if reached.targets < full.targets:
-                detail = (
-                    f"fragments share targets: survives the loss of {reached.targets}, could survive {full.targets}"
-                )
+            homes = [stripe.home(fragment) for fragment in range(stripe.want.shape.n)]
+            reached = stripe_survives(stripe.want.shape, homes, opened.domains).targets
+            full = full_tolerance(stripe.code.k, stripe.code.m, opened.config.places).targets
+            stored = [home for home in homes if home is not None]
+            if reached < full and len(set(stored)) < len(stored):
+                detail = f"fragments share targets: survives the loss of {reached}, could survive {full}"
                 path = paths.shard_data_prefix(health.run, shard.shard.record.shard_id)
-                health.findings.append(Finding("doubled", "fragment", "", path, detail))
-                return True
-    return False
+                found.append(Finding("doubled", "fragment", "", path, detail))
+                break
+    return found
