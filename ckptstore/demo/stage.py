@@ -20,6 +20,7 @@ def run_demo(folder: Path, *, s3: bool = False) -> int:
 
     Raises UsageError if `folder` holds something that no earlier demo left there.
     """
+    folder = folder.resolve()  # store.toml's own targets would start in its folder, not in this process's
     empty(folder)
     report = Report()
     backings = make_backings(folder, s3=s3)
