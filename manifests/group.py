@@ -6,13 +6,12 @@ from typing import Literal
 
 import msgspec
 
-from manifests import change, commit, heal, membership, paths
-from manifests.errors import NoSuchCheckpoint
+from manifests import change, commit, heal, marks, membership, paths
 from manifests.history import Checkpoint, History, Problem, read_history
 from manifests.log import Event, read_log
 from manifests.quorum import Scope, View, survey, with_view
 from manifests.registers import Register, Steps, T, drive
-from manifests.schema import Manifest, Mark, Members
+from manifests.schema import Manifest, Members
 from manifests.standing import TargetStanding
 
 Committed = commit.Committed
@@ -151,9 +150,9 @@ class Group:
         return self._drive(commit.commit(self._scope, manifest))
 
     def supersede(self, manifest: Manifest) -> Committed:
-        """Put a new version of a live save's manifest, numbered one above the highest seen.
+        """Put a new version (kind "repair" or "copy") of a save's manifest, numbered above all that were seen.
 
-        Raises NoSuchCheckpoint.
+        Raises NoSuchCheckpoint, InDoubt.
         """
         versions = self.checkpoint(manifest.run, manifest.session, manifest.ordinal).versions
         newer = msgspec.structs.replace(manifest, version=versions[-1].version + 1)
@@ -171,15 +170,7 @@ class Group:
 
     def checkpoint(self, run: str, session: str, ordinal: int) -> Checkpoint:
         """Read one save, live or deleted. Raises NoSuchCheckpoint."""
-        found = self.history(run).find(session, ordinal)
-        if found is None:
-            message = f"{run}: there is no save {ordinal} of session {session}"
-            raise NoSuchCheckpoint(message, run=run, session=session, ordinal=ordinal)
-        return found
-
-    def log(self, run: str) -> tuple[Event, ...]:
-        """Read everything that happened in a run, in order."""
-        return self._attempt(lambda view: read_log(view, run))
+        return self._drive(marks.find(self._scope, run, (session, ordinal)))[1]
 
     def runs(self) -> list[str]:
         """Return the names of the runs, by listing all small objects: `heal` and re-admission need it, not more."""
@@ -188,40 +179,20 @@ class Group:
     # -- marks ---------------------------------------------------------------------------------------------
 
     def delete(self, run: str, session: str, ordinal: int) -> None:
-        """Put a delete mark on a save; its data stays until it is pruned.
-
-        Raises NoSuchCheckpoint, InDoubt.
-        """
-        self.checkpoint(run, session, ordinal)
-        self._mark(run, Mark(kind="delete", of=(session, ordinal), created=_now()))
+        """Put a delete mark on a save; its data stays until pruned. Raises NoSuchCheckpoint, InDoubt."""
+        self._drive(marks.delete(self._scope, run, (session, ordinal), _now()))
 
     def undelete(self, run: str, session: str, ordinal: int) -> None:
         """Undo every delete mark that stands on a save. Raises NoSuchCheckpoint, InDoubt."""
-        for random in self.checkpoint(run, session, ordinal).deletes:
-            self._mark(run, Mark(kind="undelete", of=(session, ordinal), undoes=random, created=_now()))
+        self._drive(marks.undelete(self._scope, run, (session, ordinal), _now()))
 
     def tag(self, run: str, session: str, ordinal: int, tag: str) -> None:
-        """Give a save a tag, and take the tag from any other save of the run.
-
-        Raises NoSuchCheckpoint, InDoubt.
-        """
-        paths.check_label(tag)
-        self.checkpoint(run, session, ordinal)
-        before = self.history(run).tag_marks
-        self._mark(run, Mark(kind="tag", of=(session, ordinal), tag=tag, created=_now()))
-        self._untag(run, before.items(), tag)
+        """Give a save a tag, and take it from any other save of the run. Raises NoSuchCheckpoint, InDoubt."""
+        self._drive(marks.tag(self._scope, run, (session, ordinal), paths.check_label(tag), _now()))
 
     def untag(self, run: str, tag: str) -> None:
         """Take a tag from the save that has it; nothing happens where none has. Raises InDoubt."""
-        self._untag(run, self.history(run).tag_marks.items(), tag)
-
-    def _untag(self, run: str, marks: Iterable[tuple[str, tuple[tuple[str, int], str]]], tag: str) -> None:
-        for random, (of, found) in marks:
-            if found == tag:
-                self._mark(run, Mark(kind="untag", of=of, undoes=random, tag=tag, created=_now()))
-
-    def _mark(self, run: str, mark: Mark) -> None:
-        self._drive(commit.put_mark(self._scope, run, mark))
+        self._drive(marks.untag(self._scope, run, paths.check_label(tag), _now()))
 
     # -- repair --------------------------------------------------------------------------------------------
 

@@ -1,0 +1,61 @@
+"""Marks: delete, undelete, tag and untag. Facts about a save that are only ever added.
+
+A delete mark beats every manifest, so that a target that was away can't bring a deleted save back. A mark is undone by
+another that names it; which came first by some clock never matters.
+"""
+
+from collections.abc import Iterable
+
+from manifests.commit import put_mark
+from manifests.errors import NoSuchCheckpoint
+from manifests.history import Checkpoint, History, SaveKey, read_history
+from manifests.quorum import Scope, with_view
+from manifests.registers import Steps
+from manifests.schema import Mark
+
+
+def find(scope: Scope, run: str, of: SaveKey) -> Steps[tuple[History, Checkpoint]]:
+    """Read the history, and in it one save, live or deleted. Raises NoSuchCheckpoint."""
+    history = yield from with_view(scope, None, lambda view: read_history(view, run))
+    found = history.find(*of)
+    if found is None:
+        message = f"{run}: there is no save {of[1]} of session {of[0]}"
+        raise NoSuchCheckpoint(message, run=run, session=of[0], ordinal=of[1])
+    return history, found
+
+
+def delete(scope: Scope, run: str, of: SaveKey, created: str) -> Steps[None]:
+    """Put a delete mark on a save. Raises NoSuchCheckpoint, NoQuorum, InDoubt."""
+    yield from find(scope, run, of)
+    yield from put_mark(scope, run, Mark(kind="delete", of=of, created=created))
+
+
+def undelete(scope: Scope, run: str, of: SaveKey, created: str) -> Steps[None]:
+    """Undo every delete mark that stands on a save. Raises NoSuchCheckpoint, NoQuorum, InDoubt."""
+    _, checkpoint = yield from find(scope, run, of)
+    for random in checkpoint.deletes:
+        yield from put_mark(scope, run, Mark(kind="undelete", of=of, undoes=random, created=created))
+
+
+def tag(scope: Scope, run: str, of: SaveKey, name: str, created: str) -> Steps[None]:
+    """Give a save a tag, then take the tag from any other save of the run.
+
+    Raises NoSuchCheckpoint, NoQuorum, InDoubt; the tag may then be on two saves, and the later begun counts.
+    """
+    history, _ = yield from find(scope, run, of)
+    yield from put_mark(scope, run, Mark(kind="tag", of=of, tag=name, created=created))
+    yield from _undo_tags(scope, run, history.tag_marks.items(), name, created)
+
+
+def untag(scope: Scope, run: str, name: str, created: str) -> Steps[None]:
+    """Take a tag from whatever has it; do nothing where nothing has. Raises NoQuorum, InDoubt."""
+    history = yield from with_view(scope, None, lambda view: read_history(view, run))
+    yield from _undo_tags(scope, run, history.tag_marks.items(), name, created)
+
+
+def _undo_tags(
+    scope: Scope, run: str, marks: Iterable[tuple[str, tuple[SaveKey, str]]], name: str, created: str
+) -> Steps[None]:
+    for random, (of, found) in marks:
+        if found == name:
+            yield from put_mark(scope, run, Mark(kind="untag", of=of, undoes=random, tag=name, created=created))
