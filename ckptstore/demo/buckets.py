@@ -70,7 +70,11 @@ class BucketBackings(Backings):
     def __init__(self, folder: Path, names: str) -> None:
         self._folder = folder
         self._module = servers_module()
-        self._servers = self._module.SeaweedServers(len(names), folder, names=list(names)).start()
+        self._servers = self._module.SeaweedServers(len(names), folder, names=list(names))
+        try:
+            self._servers.start()
+        except self._module.ServerError as error:
+            raise UsageError(str(error), hint="pip install 'ckptstore[servers]'") from error
         os.environ.update(self._servers.environment)  # the children's credentials
         super().__init__(names)
 

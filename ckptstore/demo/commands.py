@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ckptstore.demo.backings import Backing, Backings
+from ckptstore.demo.jobs import StuckError
 
 __all__ = ["Answer", "Commands"]
 
@@ -27,6 +28,10 @@ class Answer:
     code: int
     lines: list[dict[str, Any]]
     errors: str
+
+    def __str__(self) -> str:
+        said = self.errors.strip() or json.dumps(self.summary)
+        return f"exit code {self.code}: {said}"
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -71,16 +76,25 @@ class Commands:
         self.path.write_text("\n".join([SETTINGS, *tables]), encoding="utf-8")
 
     def __call__(self, command: str, *options: str) -> Answer:
-        """Run one command. Raises subprocess.TimeoutExpired."""
+        """Run one command. Raises StuckError."""
         line = [sys.executable, "-m", "ckptstore.cli", command, "--store", str(self.path), "--run", "demo"]
-        done = subprocess.run(  # noqa: S603 our own interpreter and arguments
-            [*line, *options, "--json"], capture_output=True, text=True, check=False, timeout=LIMIT
-        )
+        try:
+            done = subprocess.run(  # noqa: S603 our own interpreter and arguments
+                [*line, *options, "--json"], capture_output=True, text=True, check=False, timeout=LIMIT
+            )
+        except subprocess.TimeoutExpired:
+            raise StuckError(f"ckpt {command} did not end within {LIMIT:.0f} s") from None
         return Answer(done.returncode, [json.loads(text) for text in done.stdout.splitlines()], done.stderr)
 
     def tolerances(self) -> dict[int, int]:
-        """Ask `ckpt ls` for the checkpoints: how many targets each may lose, by step, the latest last."""
-        checkpoints = self("ls").summary["checkpoints"]
+        """Ask `ckpt ls` for the checkpoints: how many targets each may lose, by step, the latest last.
+
+        Raises StuckError where it fails.
+        """
+        answer = self("ls")
+        if answer.code:
+            raise StuckError(f"ckpt ls failed, {answer}")
+        checkpoints = answer.summary["checkpoints"]
         return {checkpoint["step"]: checkpoint["tolerance"]["targets"] for checkpoint in checkpoints}
 
 

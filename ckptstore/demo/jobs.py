@@ -17,7 +17,7 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--lo
 
 
 class StuckError(Exception):
-    """A child process did not do in time what it was started for; `log` has its output."""
+    """A child process failed, or did not do in time what it was started for; the message says where to look."""
 
 
 class Job:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 
 __all__ = ["CheckError", "Report"]
 
@@ -23,19 +24,19 @@ class Report:
 
     def title(self, text: str, detail: str) -> None:
         """Say what is about to be seen."""
-        self._console.print(f"[bold]{text}[/]\n[dim]{detail}[/]")
+        self._console.print(f"[bold]{escape(text)}[/]\n[dim]{escape(detail)}[/]")
 
     def step(self, number: int, text: str) -> None:
         """Announce a step."""
-        self._console.print(f"\n[bold cyan]{number}[/]  [bold]{text}[/]")
+        self._console.print(f"\n[bold cyan]{number}[/]  [bold]{escape(text)}[/]")
 
     def check(self, held: bool, text: str, otherwise: object = "") -> None:
         """Tick `text` if it held; else print what was found instead and raise CheckError."""
         if held:
             self.checks += 1
-            self._console.print(f"   [green]✓[/] {text}  [dim]{self.seconds:.0f} s[/]")
+            self._console.print(f"   [green]✓[/] {escape(text)}  [dim]{self.seconds:.0f} s[/]")
             return
-        self._console.print(f"   [red]✗[/] {text}\n     found: {otherwise}", markup=True)
+        self._console.print(f"   [red]✗[/] {escape(text)}\n     found: {escape(str(otherwise))}")
         raise CheckError(text)
 
     @contextmanager
@@ -44,12 +45,12 @@ class Report:
         if not self._console.is_terminal:
             yield
             return
-        with self._console.status(f"[dim]{text}[/]"):
+        with self._console.status(f"[dim]{escape(text)}[/]"):
             yield
 
     def last(self, held: bool, text: str) -> None:
         """Print the verdict."""
-        self._console.print(f"\n[bold {'green' if held else 'red'}]{text}[/]")
+        self._console.print(f"\n[bold {'green' if held else 'red'}]{escape(text)}[/]")
 
     @property
     def seconds(self) -> float:
