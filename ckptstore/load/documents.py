@@ -10,13 +10,20 @@ from manifests import Document, FormatError, Reference, unpack
 
 AnyDocument = TypeVar("AnyDocument", bound=Document)
 
-__all__ = ["fetch_document"]
+__all__ = ["fetch_document", "fetch_stored"]
 
 
 def fetch_document(
     kind: type[AnyDocument], reference: Reference, targets: Mapping[str, Target], observer: Observer = ignore
 ) -> AnyDocument:
-    """The document referred to, from the first target that holds it whole.
+    """The document referred to. Raises as `fetch_stored`."""
+    return fetch_stored(kind, reference, targets, observer)[0]
+
+
+def fetch_stored(
+    kind: type[AnyDocument], reference: Reference, targets: Mapping[str, Target], observer: Observer = ignore
+) -> tuple[AnyDocument, bytes]:
+    """The document referred to and its bytes as they are stored, from the first target that holds it whole.
 
     Raises `CorruptError` when every copy is missing or damaged, `OutOfReach` when some copy could not be asked for.
     """
@@ -25,7 +32,8 @@ def fetch_document(
     for name in reference.targets:
         try:
             if name in targets:
-                return unpack(kind, bytes(targets[name].get(reference.path)), reference)
+                data = bytes(targets[name].get(reference.path))
+                return unpack(kind, data, reference), data
             reasons[name] = "not among the store's targets"
         except TargetError as error:
             unreachable |= error.out_of_reach

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ckptstore.errors import TargetError
-from ckptstore.load.documents import fetch_document
+from ckptstore.load.documents import fetch_document, fetch_stored
 from ckptstore.opened import Opened, protocol_errors
 from ckptstore.operations.rebuild import carry_out, plan_rebuild
 from ckptstore.operations.survey import ShardSurvey
@@ -68,16 +68,21 @@ class Mender:
             return
         reference = self.checkpoint.manifest.copies[0].index
         index = fetch_document(Index, reference, self.opened.targets)
-        self._restore(reference, index, self.health.bad_indexes)
+        self._restore(reference, Index, self.health.bad_indexes)
         shards = [self._repair_shard(survey) for survey in self.health.shards]
         moved = [new for new in shards if new is not None]
         stranded = any(name in self.replace or name not in self.opened.targets for name in reference.targets)
         if (moved or stranded) and not self.dry_run:
             self._supersede(index, shards)
 
-    def _restore(self, reference: Reference, document: Index | ShardRecord, bad: Mapping[str, str]) -> None:
-        """Put a document's bytes back on the targets whose copy is missing or damaged."""
-        data, _ = pack(document)
+    def _restore(self, reference: Reference, kind: type[Index | ShardRecord], bad: Mapping[str, str]) -> None:
+        """Put a good copy's bytes back on the targets whose copy is missing or damaged.
+
+        The very bytes: packed again by another zlib, they would not be those that are referred to.
+        """
+        if not bad:
+            return
+        _, data = fetch_stored(kind, reference, self.opened.targets)
         for name in sorted(set(bad) & self.writable):
             self.result.restored += 1
             if not self.dry_run:
@@ -88,7 +93,7 @@ class Mender:
 
     def _repair_shard(self, survey: ShardSurvey) -> ShardReference | None:
         """Returns a reference to a new record where fragments moved."""
-        self._restore(survey.reference.record, survey.shard.record, survey.bad_records)
+        self._restore(survey.reference.record, ShardRecord, survey.bad_records)
         plans = plan_rebuild(survey, self.places, self.replace, set(self.opened.targets))
         lost = [plan for plan in plans if plan.survey.lost or plan.survey.undecided]
         self.result.failed += [f"stripe {plan.survey.want.number}: too few good fragments" for plan in lost]

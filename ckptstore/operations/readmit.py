@@ -56,11 +56,11 @@ def _readmit_members(opened: Opened, _replace: Mapping[str, str], done: list[str
                 done.append(name)
 
 
-def _identify(opened: Opened, _replace: Mapping[str, str], done: list[str], failed: list[str]) -> None:
-    """Put the identity of targets without votes that lost it."""
+def _identify(opened: Opened, replace: Mapping[str, str], done: list[str], failed: list[str]) -> None:
+    """Put the identity of targets without votes that lost it; one that is being replaced is a target no more."""
     members = opened.group.members.targets
     for name, target in opened.targets.items():
-        if name in members:
+        if name in members or name in replace:
             continue
         try:
             target.head(paths.IDENTITY)

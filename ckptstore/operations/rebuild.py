@@ -74,8 +74,10 @@ def carry_out(opened: Opened, survey: ShardSurvey, plans: Sequence[StripePlan]) 
     wants = [plan.survey.want for plan in plans]
     for plan, stripe in zip(plans, verified(wants, fetcher, opened.buffers), strict=True):
         stuck = _put(opened, plan, stripe, done)
-        homes[plan.survey.want.number] = [None if f in stuck else home for f, home in enumerate(plan.homes)]
-    if any(plan.moved for plan in plans):
+        homes[plan.survey.want.number] = [
+            _home_kept(plan, fragment) if fragment in stuck else home for fragment, home in enumerate(plan.homes)
+        ]
+    if done.moved:
         done.record = _new_record(survey.shard.record, homes)
     return done
 
@@ -139,6 +141,11 @@ def _put(opened: Opened, plan: StripePlan, stripe: StripeRead, done: Rebuild) ->
         else:
             done.moved += 1
     return stuck
+
+
+def _home_kept(plan: StripePlan, fragment: int) -> str | None:
+    """Where a fragment is that could not be put where it was to be: a good one is still where it was."""
+    return None if fragment in plan.survey.bad else plan.survey.home(fragment)
 
 
 def _new_record(record: ShardRecord, homes: Mapping[int, Sequence[str | None]]) -> ShardRecord:

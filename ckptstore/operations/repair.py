@@ -35,7 +35,8 @@ class RepairReport:
         """0 when all is good after it, else as `verify`."""
         codes = [VerifyReport.CODES[result.state] for result in self.checkpoints]
         worst = max(codes, key=[0, 3, 5, 4].index, default=0)
-        return worst or (1 if self.failed and not self.dry_run else 0)
+        failed = self.failed or any(result.failed for result in self.checkpoints)
+        return worst or (1 if failed and not self.dry_run else 0)
 
 
 def repair(
@@ -90,6 +91,9 @@ def _repair_run(
 
 
 def _look_again(opened: Opened, run: str, result: RepairResult) -> None:
-    history = opened.group.history(run)
-    after = check(opened, history, next(c for c in history.checkpoints if key_of(c) == result.key), 0.0)
+    """Its state afterwards. Where something could not be put, what is there is read: it may be bad, and of the right size."""
+    with protocol_errors():
+        history = opened.group.history(run)
+    checkpoint = next(c for c in history.checkpoints if key_of(c) == result.key)
+    after = check(opened, history, checkpoint, 1.0 if result.failed else 0.0)
     result.state, result.tolerance = after.state, after.tolerance

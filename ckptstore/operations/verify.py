@@ -114,6 +114,8 @@ def _check_votes(opened: Opened, history: History, checkpoint: Checkpoint, healt
         health.findings += [Finding("corrupt", kind, name, problem.name, problem.message) for name in problem.targets]
     holding = {*checkpoint.seen_on, *(name for problem in own for name in problem.targets)}
     for name, standing in opened.group.standings.items():
+        if name not in opened.group.members.targets:
+            continue
         health.counts.expected += 1
         health.counts.checked += standing.state != "unreachable"
         if standing.state == "unreachable":
