@@ -91,7 +91,7 @@ def _repair_run(
 
 
 def _look_again(opened: Opened, run: str, result: RepairResult) -> None:
-    """Its state afterwards. Where something could not be put, what is there is read: it may be bad, and of the right size."""
+    """Its state afterwards. Where something could not be put, its digests are checked: a bad one may have its size."""
     with protocol_errors():
         history = opened.group.history(run)
     checkpoint = next(c for c in history.checkpoints if key_of(c) == result.key)
