@@ -55,7 +55,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One object in a listing: its path in the target, size in bytes, and time of its last put by the target's clock."""
+    """One object in a listing: its path in the target, size in bytes, time of its last put by the target's clock."""
 
     path: str
     size: int

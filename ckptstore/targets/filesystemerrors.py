@@ -50,7 +50,8 @@ OUTER = 3  # clients wrap what they met at most this often
 
 def is_conflict(error: Exception) -> bool:
     """Whether a create met something: clients say so with FileExistsError, or EINVAL and the service's words."""
-    return isinstance(error, FileExistsError) or bool(CONFLICT.search(f"{error} {_code(error)}"))
+    words = " ".join(f"{cause} {_code(cause)}" for cause in _chain(error))
+    return isinstance(error, FileExistsError) or bool(CONFLICT.search(words))
 
 
 def error_for(error: BaseException, target: str, path: str) -> TargetError:

@@ -64,7 +64,7 @@ RULES = {
     "signed_payload": Rule(("obstore",), (bool,), "true or false"),
     "connect_timeout": Rule(("obstore", "fsspec"), (int, float), SECONDS),
     "read_timeout": Rule(("obstore", "fsspec"), (int, float), SECONDS),
-    "timeout": Rule(("obstore",), (int, float), SECONDS),
+    "timeout": Rule(("obstore", "fsspec"), (int, float), SECONDS),
     "filesystem": Rule(("fsspec",), (dict,), "a table of arguments for the fsspec filesystem"),
 }
 

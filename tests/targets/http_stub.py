@@ -64,7 +64,8 @@ class StubHandler(BaseHTTPRequestHandler):
         return error(416, "InvalidRange")
 
     def do_it_head(self, path: str, body: bytes) -> tuple[int, str | bytes]:
-        return (200, self.server.objects[path]) if path in self.server.objects else (404, "")
+        is_bucket = path.count("/") == 1
+        return (200, self.server.objects.get(path, b"")) if is_bucket or path in self.server.objects else (404, "")
 
     def do_it_put(self, path: str, body: bytes) -> tuple[int, str | bytes]:
         if self.server.conditions and self.headers.get("If-None-Match") == "*" and path in self.server.objects:

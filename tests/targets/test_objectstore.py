@@ -1,6 +1,5 @@
 """What only an object store does: its errors as ours, conflicts, time-outs, credentials, missing buckets."""
 
-import os
 import socket
 import threading
 import time
@@ -16,25 +15,10 @@ from ckptstore.errors import (
     TargetUnusable,
 )
 from ckptstore.targets import MeterTarget, Reason, open_target
-from tests.targets.http_stub import StubServer, error, once
+from tests.targets.conftest import SECRET
+from tests.targets.http_stub import error, once
 
-SECRET = "a-secret-that-nobody-prints"
 FAST = {"deadline": 3.0, "read_timeout": 0.5, "timeout": 2.0}
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch):
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
-
-
-@pytest.fixture
-def stub():
-    with StubServer() as server:
-        yield server
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from ckptstore.targets import FaultTarget, MemoryTarget, open_target, probe_targ
 from ckptstore.targets.fault import flip_bit, unavailable
 from localstack.servers import RcloneServer
 from tests.targets.http_stub import StubServer
-from tests.targets.test_objectstore import environment  # noqa: F401 - a fixture
 
 
 @pytest.mark.servers
