@@ -44,11 +44,11 @@ class Reason(StrEnum):
     UNREACHABLE = "unreachable"
     """Refused, or no such host: quick to find out. A server that restarts does so for a moment."""
     GONE = "gone"
-    """The root is not there, says the operating system: asking again tells nothing new, and costs nothing."""
+    """The root, the bucket or the device is not there or broken: asking again tells nothing new, and costs little."""
     BUSY = "busy"
     """It answered, but not now: throttled, 5xx, or two requests for one name at once. Alive."""
     BROKEN = "broken"
-    """The connection or the device failed in the middle of a request."""
+    """The connection failed in the middle of a request."""
     RESTING = "resting"
     """Not asked: it was out of reach a moment ago (`health`)."""
 

@@ -65,7 +65,7 @@ def _kind(scheme: str, options: Mapping[str, Any]) -> str:
 
 def _client(name: str, scheme: str, rest: str, domain: str, options: Options, folder: str) -> Target:
     if options.kind == "fsspec":
-        return _fsspec(name, scheme.removeprefix("fsspec+"), rest, domain, options)
+        return _fsspec(name, scheme.removeprefix("fsspec+"), rest, domain, options, folder)
     if options.kind == "obstore":
         bucket, prefix = _bucket(name, scheme, rest)
         create: Callable[..., Target] = import_module("ckptstore.targets.objectstore").ObjectStoreTarget
@@ -76,11 +76,11 @@ def _client(name: str, scheme: str, rest: str, domain: str, options: Options, fo
     return DirectoryTarget(name, Path(folder) / rest, domain=domain)
 
 
-def _fsspec(name: str, scheme: str, rest: str, domain: str, options: Options) -> Target:
+def _fsspec(name: str, scheme: str, rest: str, domain: str, options: Options, folder: str) -> Target:
     create: Callable[..., Target] = import_module("ckptstore.targets.filesystem").FilesystemTarget
     if scheme in OBJECT_STORES:
         _bucket(name, scheme, rest)
-    root = rest if scheme == "file" else _tidy(rest)
+    root = str((Path(folder) / rest).absolute()) if scheme == "file" else _tidy(rest)
     return create(name, scheme, root, domain=domain, options=options)
 
 

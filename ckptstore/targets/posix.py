@@ -43,7 +43,10 @@ ERRORS: dict[int, tuple[type[TargetError], str]] = {
     errno.EINVAL: (TargetUnusable, "the file system allows no such name"),
     errno.EOPNOTSUPP: (TargetUnusable, "the file system lacks an operation that a target needs"),
 }
-"""What an errno means. Any other (EIO, ESTALE, EMFILE …) may pass: `TargetUnavailable`."""
+"""What an errno means. Any other is `TargetUnavailable`: worth another try if it is one of `PASSING`."""
+
+PASSING = {errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE}
+"""Errors that end when something else does. A disk's EIO does not: a bad sector would be read for half a minute."""
 
 SeenFolders = set[tuple[int, int]]
 """(device, inode) of folders whose own entry in their parent this process has made durable."""
@@ -58,7 +61,7 @@ def error_for(error: OSError, target: str, path: str) -> TargetError:
         return kind(message, target=target, path=path, hint=hint)
     if code == errno.ENOENT:
         return ObjectNotFound(message, target=target, path=path)
-    reason = Reason.TIMEOUT if code == errno.ETIMEDOUT else Reason.BROKEN
+    reason = Reason.TIMEOUT if code == errno.ETIMEDOUT else Reason.BROKEN if code in PASSING else Reason.GONE
     return TargetUnavailable(message, target=target, path=path, reason=reason)
 
 

@@ -111,7 +111,7 @@ def test_a_failed_put_leaves_the_old_object(target, monkeypatch, root):
     monkeypatch.setattr(os, "fsync", lambda file: (_ for _ in ()).throw(OSError(errno.EIO, "broken")))
     with pytest.raises(TargetUnavailable) as caught:
         target.put("a", b"new")
-    assert caught.value.reason == Reason.BROKEN
+    assert caught.value.reason == Reason.GONE
     monkeypatch.undo()
     assert bytes(target.get("a")) == b"old"
     assert files(root) == ["a"]
@@ -266,21 +266,23 @@ def test_puts_win_over_deletes_that_empty_their_folder(target):
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"),
+    ("code", "kind", "reason"),
     [
-        (errno.ENOSPC, NoSpace),
-        (errno.EDQUOT, NoSpace),
-        (errno.EACCES, AccessDenied),
-        (errno.EROFS, AccessDenied),
-        (errno.EIO, TargetUnavailable),
-        (errno.ESTALE, TargetUnavailable),
-        (errno.EMFILE, TargetUnavailable),
-        (errno.ENAMETOOLONG, TargetUnusable),
+        (errno.ENOSPC, NoSpace, None),
+        (errno.EDQUOT, NoSpace, None),
+        (errno.EACCES, AccessDenied, None),
+        (errno.EROFS, AccessDenied, None),
+        (errno.EIO, TargetUnavailable, Reason.GONE),
+        (errno.ESTALE, TargetUnavailable, Reason.BROKEN),
+        (errno.EMFILE, TargetUnavailable, Reason.BROKEN),
+        (errno.ETIMEDOUT, TargetUnavailable, Reason.TIMEOUT),
+        (errno.ENAMETOOLONG, TargetUnusable, None),
     ],
 )
-def test_each_errno_is_transient_or_permanent(code, kind):
+def test_each_errno_is_transient_or_permanent(code, kind, reason):
     error = error_for(OSError(code, "x"), "d", "a/b")
     assert type(error) is kind
+    assert error.fields.get("reason") == reason
     assert errno.errorcode[code] in str(error)
 
 

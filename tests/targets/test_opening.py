@@ -55,6 +55,8 @@ def test_o08_paths_urls_and_pathlike_are_one_directory(tmp_path, monkeypatch):
 def test_o08_relative_paths_start_in_the_folder_given(tmp_path):
     target = open_target("t", "data/a", folder=tmp_path)
     assert target.url == f"file://{tmp_path}/data/a"
+    target = open_target("t", "data/a", options={"client": "fsspec"}, folder=tmp_path)
+    assert target.url == f"fsspec+file://{tmp_path}/data/a"
 
 
 @pytest.mark.parametrize("url", ["s3://127.0.0.1:8333/bucket", "s3://bucket:9000/a", "s3:///a"])
