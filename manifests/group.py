@@ -172,6 +172,10 @@ class Group:
         """Read one save, live or deleted. Raises NoSuchCheckpoint."""
         return self._drive(marks.find(self._scope, run, (session, ordinal)))[1]
 
+    def log(self, run: str) -> tuple[Event, ...]:
+        """Read everything that happened in a run, in order."""
+        return self._attempt(lambda view: read_log(view, run))
+
     def runs(self) -> list[str]:
         """Return the names of the runs, by listing all small objects: `heal` and re-admission need it, not more."""
         return self._attempt(lambda view: heal.list_runs(view, view.can_read))
