@@ -17,10 +17,10 @@ __all__ = ["delete"]
 def delete(
     call: Call, which: Which = None, step: Step = None, name: Name = None, tag: Tag = None, yes: Yes = False
 ) -> int:
-    """Mark one checkpoint deleted: it is not listed any more, and doesn't load.
+    """Mark one checkpoint deleted.
 
-    Its data stays for a grace period, and `ckpt undelete` brings it back. Of several saves of one step or name
-    the newest is meant.
+    It is not listed any more, and doesn't load. Its data stays for a grace period, and `ckpt undelete` brings
+    it back. Of several saves of one step or name the newest is meant.
     """
     from ckptstore.opened import protocol_errors
     from ckptstore.selection import key_of, select_from

@@ -16,9 +16,10 @@ __all__ = ["demo"]
 
 
 def demo(call: Call, s3: S3 = False, folder: Folder = Path("demo-run")) -> int:
-    """Train a small model, kill a rank during a save, lose targets, flip a bit, go on bit for bit, repair.
+    """Watch a training run lose ranks, targets and bits, and go on.
 
-    Makes a store of its own in --folder. Takes about three minutes, and needs torch.
+    Trains a small model, kills a rank during a save, removes targets, flips a bit, goes on bit for bit,
+    repairs. Makes a store of its own in --folder. Takes about three minutes, and needs torch.
     """
     import sys
 

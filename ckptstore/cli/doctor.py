@@ -16,9 +16,10 @@ __all__ = ["doctor"]
 
 
 def doctor(call: Call) -> int:
-    """Try every target out: reachable, the right one, able to do what it must, its clock, its room.
+    """Try every target out: is it there, the right one, and well.
 
-    Says what may still be lost for loading and for saving. Leaves nothing behind on the targets.
+    Is it able to do what it must, how fast it answers, what its clock says, how much room it has. Says what may
+    still be lost for loading and for saving. Leaves nothing behind on the targets.
     """
     from ckptstore.operations.doctor import examine
 

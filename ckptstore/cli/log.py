@@ -11,9 +11,10 @@ __all__ = ["log"]
 
 
 def log(call: Call) -> int:
-    """List what happened in a run, in order: saves begun, committed, repaired, voided, deleted, undeleted, tagged.
+    """List what happened in a run, in order.
 
-    Times (UTC) are those of the clocks of whoever did it; nothing is decided by them.
+    Saves begun, committed, repaired, voided, deleted, undeleted, tagged. Times (UTC) are those of the clocks of
+    whoever did it; nothing is decided by them.
     """
     from ckptstore.opened import protocol_errors
 

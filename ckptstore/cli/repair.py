@@ -32,11 +32,11 @@ def repair(
     replace: Replace = None,
     dry_run: DryRun = False,
 ) -> int:
-    """Give every checkpoint, or the one named, its full tolerance back.
+    """Give checkpoints their full tolerance back.
 
-    Rebuilds fragments that are missing or damaged, restores records, manifests and marks, and re-admits targets that
-    were wiped. With --replace a target that is gone gives way to another of store.toml. A second repair finds nothing
-    to do. Exits as `ckpt verify` would afterwards.
+    All of them unless one is named. Rebuilds fragments that are missing or damaged, restores records, manifests
+    and marks, and re-admits targets that were wiped. With --replace a target that is gone gives way to another
+    of store.toml. A second repair finds nothing to do. Exits as `ckpt verify` would afterwards.
     """
     from ckptstore.operations.repair import repair as mend
 

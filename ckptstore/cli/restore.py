@@ -37,10 +37,11 @@ def restore(
     dry_run: DryRun = False,
     force: Force = False,
 ) -> int:
-    """Write a checkpoint, the latest unless named, as a .safetensors file or as a folder.
+    """Write a checkpoint as a .safetensors file or as a folder.
 
-    Every byte is verified before a file gets its name. Tensors are put together to their global shapes; what isn't
-    a tensor goes into a JSON file beside them. A checkpoint saved from a folder gives that folder back.
+    The latest unless named. Every byte is verified before a file gets its name. Tensors are put together to
+    their global shapes; what isn't a tensor goes into a JSON file beside them. A checkpoint saved from a folder
+    gives that folder back.
     """
     from ckptstore.operations.restore import plan_restore
     from ckptstore.operations.restore import restore as write

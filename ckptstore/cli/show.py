@@ -16,10 +16,10 @@ __all__ = ["show"]
 def show(
     call: Call, which: Which = None, step: Step = None, name: Name = None, tag: Tag = None, cat: Cat = False
 ) -> int:
-    """Show one checkpoint, the latest unless named: its manifest, its shards, where copies lie, what it survives.
+    """Show one checkpoint: its manifest, its shards, where they lie.
 
-    With --cat: the shell command for each shard that concatenates its data fragments into a .safetensors file, without
-    ckptstore and without decoding anything.
+    The latest unless named. With --cat: the shell command for each shard that concatenates its data fragments
+    into a .safetensors file, without ckptstore and without decoding anything.
     """
     from ckptstore.selection import Selected, Selector, key_of, select_from
     from ckptstore.source import Source

@@ -19,9 +19,10 @@ __all__ = ["tag"]
 def tag(
     call: Call, label: Label, which: Which = None, step: Step = None, name: Name = None, remove: Remove = False
 ) -> int:
-    """Give a checkpoint, the latest unless named, a tag; another checkpoint of the run that had it loses it.
+    """Give a checkpoint a tag of your own.
 
-    `ckpt restore PATH --tag best` and `run.load(state, step="tag:best")` then find it.
+    The latest unless named; another checkpoint of the run that had the tag loses it. `ckpt restore PATH --tag
+    best` and `run.load(state, step="tag:best")` then find it.
     """
     from ckptstore.opened import protocol_errors
     from ckptstore.selection import Selector, select_from

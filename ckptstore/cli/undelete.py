@@ -16,7 +16,10 @@ __all__ = ["undelete"]
 
 
 def undelete(call: Call, which: Which = None, step: Step = None, name: Name = None) -> int:
-    """Take the delete mark from a checkpoint, as long as its data is there. `ckpt log` lists what was deleted."""
+    """Bring a deleted checkpoint back.
+
+    As long as its data is there. `ckpt log` lists what was deleted.
+    """
     from ckptstore.opened import protocol_errors
     from ckptstore.store import Checkpoint
 

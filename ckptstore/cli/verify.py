@@ -32,11 +32,11 @@ def verify(
     read_data: ReadData = False,
     read_data_subset: Subset = None,
 ) -> int:
-    """Check that checkpoints would load, all of them unless one is named, and how much more may be lost.
+    """Check that checkpoints would load, and what may still be lost.
 
-    By default every object that should be there is asked for; with --read-data every byte is read. Writes nothing.
-    Exits 0 if all is well, 3 if something is amiss but loadable, 4 if data is lost, 5 if that depends on targets that
-    are out of reach, 10 if there is nothing to check.
+    All of them unless one is named. By default every object that should be there is asked for; with --read-data
+    every byte is read. Writes nothing. Exits 0 if all is well, 3 if something is amiss but loadable, 4 if data
+    is lost, 5 if that depends on targets that are out of reach, 10 if there is nothing to check.
     """
     from ckptstore.operations.verify import verify as check
 

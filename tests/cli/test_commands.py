@@ -1,0 +1,262 @@
+"""What each command does and shows when all goes well."""
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.numpy import load_file
+
+from tests.cli.support import Ckpt, write_tensors
+
+
+def terminal(ckpt, *arguments, width=100):
+    """What a person sees on a terminal of that width: stdout and stderr together."""
+    parent, child = pty.openpty()
+    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+    line = [sys.executable, "-m", "ckptstore.cli", *map(str, arguments), "--store", str(ckpt.path)]
+    environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
+    environment.pop("COLUMNS", None)
+    with subprocess.Popen(line, stdout=child, stderr=child, stdin=child, env=environment) as process:
+        os.close(child)
+        seen = b""
+        while chunk := _read(parent):
+            seen += chunk
+    os.close(parent)
+    return process.returncode, seen.decode()
+
+
+def _read(descriptor):
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # what Linux says when the other side is closed
+        return b""
+
+
+def visible(text):
+    """Lines without the control sequences of NO_COLOR output."""
+    import re
+
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
+    return [line.rstrip() for line in plain.replace("\r", "").splitlines()]
+
+
+def test_ls_on_a_terminal_of_100_columns(ckpt):
+    assert ckpt("tag", "best", "7").code == 0
+    code, seen = terminal(ckpt, "ls")
+    assert code == 0
+    head, row = visible(seen)
+    assert head == "name    step  state  tolerance                          size  world  age  tags"
+    assert row.startswith("step-7     7  good   survives 2 targets, 2 domains  1.15 MiB      1  ")
+    assert row.endswith(" s  best")
+    assert max(map(len, visible(seen))) <= 100
+
+
+def test_a_narrow_terminal_folds_and_cuts_nothing(ckpt):
+    _, seen = terminal(ckpt, "ls", width=40)
+    assert "…" not in seen
+    assert max(map(len, visible(seen))) <= 40
+
+
+def test_bars_only_where_a_person_watches(ckpt):
+    code, seen = terminal(ckpt, "save", ckpt.folder / "in.safetensors", "--step", "8")
+    assert code == 0
+    assert "━" in seen
+    assert visible(seen)[-1] == "saved step-8 of run default: 1.15 MiB, survives 2 targets, 2 domains"
+    answer = ckpt.child("save", ckpt.folder / "in.safetensors", "--step", "9")
+    assert (answer.code, answer.err) == (0, "")
+    assert "\x1b" not in answer.out
+
+
+def test_names_are_no_commands_to_the_terminal(ckpt):
+    assert ckpt("save", ckpt.folder / "in.safetensors", "--name", "a\x1b[31m[bold]b").code == 0
+    for answer in (ckpt("ls"), ckpt("log"), ckpt("verify")):
+        assert "\x1b" not in answer.out
+        assert "a\\x1b[31m[bold]b" in answer.out
+    _, seen = terminal(ckpt, "ls")
+    assert "a\\x1b[31m[bold]b" in seen
+    assert ckpt("ls", "--json").summary["checkpoints"][-1]["name"] == "a\x1b[31m[bold]b"
+
+
+def test_init_writes_a_settings_file_and_makes_the_store(tmp_path):
+    ckpt = Ckpt.__new__(Ckpt)
+    ckpt.folder, ckpt.path, ckpt.names = tmp_path, tmp_path / "new/store.toml", "ab"
+    places = [str(tmp_path / name) for name in "abcdef"]
+    answer = ckpt("init", "--targets", *places, "--code", "4+2")
+    assert answer.code == 0
+    assert "Q = 3" in answer.out
+    assert "R = 4" in answer.out
+    assert "loading and saving both survive the loss of 2 targets" in answer.out
+    write_tensors(tmp_path / "in.safetensors")
+    assert ckpt("save", tmp_path / "in.safetensors", "--step", "1").code == 0
+    again = ckpt("init", "--json")
+    assert (again.code, again.summary["report"]["created"]) == (0, False)
+
+
+def test_init_says_when_saving_does_not_survive_what_loading_does(tmp_path):
+    ckpt = Ckpt(tmp_path, "abcd", code="2+2")
+    answer = ckpt("init")
+    assert "loading survives the loss of 2 targets, saving of 1" in answer.out
+    assert "more targets" in answer.out
+    assert ckpt("init", "--json").summary["report"]["quorums"]["saving"] == 1
+
+
+def test_ls_of_all_runs(ckpt):
+    assert ckpt("save", ckpt.folder / "in.safetensors", "--step", 3, "--run", "other").code == 0
+    lines = ckpt("ls", "--all-runs", "--json").summary["checkpoints"]
+    assert [(line["run"], line["name"]) for line in lines] == [("default", "step-7"), ("other", "step-3")]
+    assert "other" in ckpt("ls", "--all-runs").out
+
+
+def test_ls_tensors(ckpt):
+    rows = {row["fqn"]: row for row in ckpt("ls", "--tensors", "--json").summary["tensors"]}
+    assert rows["model.embed"] == {
+        "fqn": "model.embed",
+        "dtype": "float32",
+        "shape": [300, 1000],
+        "nbytes": 1_200_000,
+        "chunks": 1,
+    }
+    assert "[300, 1000]" in ckpt("ls", "7", "--tensors").out
+
+
+def test_ls_selects_by_step_name_tag_and_key(ckpt):
+    assert ckpt("save", ckpt.folder / "in.safetensors", "--step", 8).code == 0
+    assert ckpt("tag", "best", "--step", 7).code == 0
+    key = ckpt("show", "7", "--json").summary["key"]
+    for selection in (["7"], ["step-7"], ["tag:best"], [key], ["--step", 7], ["--name", "step-7"], ["--tag", "best"]):
+        (line,) = ckpt("ls", *selection, "--json").summary["checkpoints"]
+        assert line["key"] == key, selection
+    (line,) = ckpt("ls", "latest", "--json").summary["checkpoints"]
+    assert line["step"] == 8
+
+
+def test_show_cat_commands_make_a_safetensors_file_without_us(ckpt):
+    """Run as printed, by a shell that has never heard of ckptstore."""
+    answer = ckpt("show", "7", "--cat")
+    out = ckpt.folder / "by hand"
+    out.mkdir()
+    subprocess.run(
+        ["/bin/sh", "-e"], input=answer.out, text=True, check=True, cwd=out, env={"PATH": os.environ["PATH"]}
+    )
+    (made,) = out.iterdir()
+    expected = load_file(ckpt.folder / "in.safetensors")
+    with safe_open(made, "np") as opened:
+        assert set(expected) <= set(opened.keys())
+        for name, array in expected.items():
+            assert np.array_equal(opened.get_tensor(name), array)
+
+
+def test_show_cat_says_what_it_can_not_read(ckpt):
+    ckpt.names = "abcde"
+    ckpt.write("3+2", "64KiB")
+    answer = ckpt("show", "7", "--cat", "--json")
+    assert answer.code == 0
+    assert any("which store.toml doesn't have" in problem for problem in answer.summary["shards"][0]["problems"])
+
+
+def test_log_tells_what_happened_in_order(ckpt):
+    assert ckpt("tag", "best", 7).code == 0
+    assert ckpt("delete", "7", "--yes").code == 0
+    assert ckpt("undelete", "7").code == 0
+    assert ckpt("tag", "--remove", "best").code == 0
+    events = ckpt("log", "--json").summary["events"]
+    assert [event["kind"] for event in events[:3]] == ["opened", "begun", "committed"]
+    assert sorted(event["kind"] for event in events[3:]) == ["deleted", "tagged", "undeleted", "untagged"]
+    assert events[2]["name"] == "step-7"
+    key = ckpt("show", "7", "--json").summary["key"]
+    assert f"{events[2]['session']}.{events[2]['ordinal']:06d}" == key
+    assert "committed  step-7" in ckpt("log").out
+
+
+def test_delete_needs_a_yes_and_says_how(ckpt):
+    answer = ckpt("delete", "7", "--json")
+    assert answer.code == 2
+    assert ckpt("ls", "7").code == 0
+    arguments = answer.summary["hint"].split()
+    assert (arguments[0], arguments[-1]) == ("ckpt", "--yes")
+    assert ckpt(*arguments[1:]).code == 0
+    assert ckpt("ls", "7").code == 10
+    assert "ckpt undelete" in ckpt("ls", "7").err
+
+
+def test_saving_a_step_again_leaves_the_older_one(ckpt):
+    second = write_tensors(ckpt.folder / "second.safetensors", 9)
+    assert ckpt("save", ckpt.folder / "second.safetensors", "--step", 7).code == 0
+    assert len(ckpt("ls", "--json").summary["checkpoints"]) == 2
+    assert ckpt("restore", ckpt.folder / "out.safetensors", "--step", 7).code == 0
+    assert np.array_equal(load_file(ckpt.folder / "out.safetensors")["model.embed"], second["model.embed"])
+    assert ckpt("delete", "7", "--yes").code == 0
+    assert len(ckpt("ls", "--json").summary["checkpoints"]) == 1
+
+
+def test_a_torch_file_is_saved_and_restored(ckpt):
+    state = {"model": {"w": torch.arange(6.0).reshape(2, 3), "h": torch.ones(3, dtype=torch.bfloat16)}, "step": 7}
+    torch.save(state, ckpt.folder / "x.pt")
+    answer = ckpt("save", ckpt.folder / "x.pt", "--step", 8, "--json")
+    assert (answer.code, answer.summary["checkpoint"]["name"]) == (0, "step-8")
+    assert ckpt("restore", ckpt.folder / "x.safetensors", "--step", 8).code == 0
+    with safe_open(ckpt.folder / "x.safetensors", "pt") as opened:
+        assert torch.equal(opened.get_tensor("model.w"), state["model"]["w"])
+        assert torch.equal(opened.get_tensor("model.h"), state["model"]["h"])
+    assert '"value": 7' in (ckpt.folder / "x.objects.json").read_text()
+
+
+class Evil:
+    def __reduce__(self):
+        return os.system, ("touch ran-code",)
+
+
+@pytest.mark.parametrize("value", [Evil(), [1, 2]], ids=["code", "list"])
+def test_a_torch_file_runs_nothing(ckpt, value, monkeypatch):
+    monkeypatch.chdir(ckpt.folder)
+    torch.save(value, ckpt.folder / "x.pt")
+    answer = ckpt("save", ckpt.folder / "x.pt", "--step", 8, "--json")
+    assert (answer.code, answer.summary["kind"]) == (2, "UnsupportedValue")
+    assert not (ckpt.folder / "ran-code").exists()
+
+
+def test_a_damaged_torch_file_is_refused(ckpt):
+    (ckpt.folder / "x.pt").write_bytes(b"no archive")
+    assert ckpt("save", ckpt.folder / "x.pt", "--step", 8).code == 2
+    assert ckpt("save", ckpt.folder / "none.pt", "--step", 8).code == 2
+
+
+def test_restore_dry_run_writes_nothing(ckpt):
+    answer = ckpt("restore", ckpt.folder / "out", "--include", "model.*", "--dry-run", "--json")
+    assert answer.code == 0
+    (file,) = answer.summary["files"]
+    assert file["tensors"] == 2
+    assert file["path"] == str(ckpt.folder / "out/in.safetensors")
+    assert not (ckpt.folder / "out").exists()
+    assert ckpt("restore", ckpt.folder / "out", "--include", "model.*").code == 0
+    assert set(load_file(ckpt.folder / "out/in.safetensors")) == {"model.embed", "model.norm"}
+
+
+def test_a_save_with_targets_away_says_that_it_survives_less(ckpt):
+    ckpt.away("b")
+    answer = ckpt("save", ckpt.folder / "in.safetensors", "--step", 8)
+    assert answer.code == 0
+    assert "survives 1 target, 1 domain" in answer.out
+    assert "degraded" in answer.err
+    ckpt.back("b")
+    line = ckpt("ls", "8", "--json").summary["checkpoints"][0]
+    assert (line["state"], line["tolerance"]) == ("degraded", {"targets": 1, "domains": 1})
+    assert ckpt("repair").code == 0
+    line = ckpt("ls", "8", "--json").summary["checkpoints"][0]
+    assert (line["state"], line["tolerance"]) == ("good", {"targets": 2, "domains": 2})
+    assert "repaired" in [event["kind"] for event in ckpt("log", "--json").summary["events"]]
+
+
+def test_verbose_tells_of_damaged_fragments(ckpt):
+    for path in ckpt.fragments("a"):
+        path.unlink()
+    assert "data/" not in ckpt("restore", ckpt.folder / "out").err
+    assert "data/" in ckpt("restore", ckpt.folder / "out2", "-v").err
