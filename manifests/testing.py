@@ -29,7 +29,7 @@ def save_manifest(
 class MemoryRegister:
     """A register in memory. Faults:
 
-    `down`: out of reach. `lose_before`, `lose_after`: so many puts whose reply is lost before, or after, they
+    `down`, `failing`: out of reach. `lose_before`, `lose_after`: so many puts whose reply is lost before, or after, they
     took effect. `hold_late`: puts are lost now and take effect when `land` is called. `refuse_empty`: so many
     put-if-absents are refused although nothing is there (a spurious 409). `conditional` False: put-if-absent
     overwrites and reports success, as a store does that ignores If-None-Match. `wipe`: everything is gone.
@@ -38,6 +38,7 @@ class MemoryRegister:
     name: str
     objects: dict[str, bytes] = field(default_factory=dict)
     down: bool = False
+    failing: bool = False
     lose_before: int = 0
     lose_after: int = 0
     hold_late: bool = False
@@ -95,7 +96,7 @@ class MemoryRegister:
 
     def _reach(self, path: str) -> None:
         self.requests += 1
-        if self.down:
+        if self.down or self.failing:
             raise Unavailable(f"{self.name}: down", register=self.name, path=path)
 
     def _put(self, path: str, effect: Callable[[], object]) -> object:

@@ -66,6 +66,7 @@ class Node:
     shape: tuple[tuple[int, int], ...] = ()
     next: dict[Any, "Node"] = field(default_factory=dict)
     reads_standings: bool = False
+    numbers: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         requests = [request for lane in self.lanes for request in lane]
@@ -144,7 +145,7 @@ class Actor:
         if phase + 1 == len(self.phases):
             return Node(done=True, fact=fact)
         following = self._node(phase + 1, ())
-        return replace(following, fact=fact, next={})
+        return replace(following, fact=fact, next={}, numbers=())
 
 
 def _reshape(node: Node, replies: Partial) -> Partial:
@@ -186,6 +187,7 @@ class Explorer:
         max_worlds: int = 10_000_000,
     ) -> None:
         self.names = tuple(registers)
+        self.index = {name: k for k, name in enumerate(self.names)}
         self.coarse = coarse
         self.t = t
         self.tables: list[dict[str, bytes]] = []
@@ -221,6 +223,11 @@ class Explorer:
             self._numbers[request] = len(self.requests)
             self.requests.append(request)
         return self._numbers[request]
+
+    def _numbered(self, node: Node, lane: int) -> tuple[int, ...]:
+        if not node.numbers:
+            node.numbers = tuple(tuple(map(self.number, requests)) for requests in node.lanes)
+        return node.numbers[lane]
 
     def apply(self, contents: int, number: int) -> tuple[Reply, int]:
         """Perform a request on contents; return the reply and the new contents."""
@@ -297,11 +304,11 @@ class Explorer:
         if self.coarse and node.reads_standings:
             yield (i, "reads the standings"), self._read_standings(world, i)
             return
-        requests = node.lanes[lane][len(partial[lane]) :]
-        k = self.names.index(requests[0].target)
+        first = len(partial[lane])
+        requests = node.lanes[lane][first : None if self.coarse else first + 1]
+        k = self.index[requests[0].target]
         given: tuple[Reply, ...] = ()
-        for request in requests if self.coarse else requests[:1]:
-            number = self.number(request)
+        for request, number in zip(requests, self._numbered(node, lane)[first:], strict=False):
             reply, after = self.apply(world.contents[k], number)
             for text, faulty in self._faults(world, k, number, after):
                 yield (i, request, text), self._answered(faulty, i, lane, (*given, self.down[request.target]))
@@ -328,8 +335,8 @@ class Explorer:
         node, _ = self.actors[i].places[world.actors[i]]
         while node.reads_standings:
             for lane, requests in enumerate(node.lanes):
-                k = self.names.index(requests[0].target)
-                replies = tuple(self.apply(world.contents[k], self.number(r))[0] for r in requests)
+                k = self.index[requests[0].target]
+                replies = tuple(self.apply(world.contents[k], n)[0] for n in self._numbered(node, lane))
                 world = self._answered(world, i, lane, replies)
             node, _ = self.actors[i].places[world.actors[i]]
         return world

@@ -1,0 +1,143 @@
+"""The protocol with one rule left out each. The checkers must find every one of them, or they would prove nothing."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+from manifests import heal, membership, paths, quorum, standing, votes
+from manifests.quorum import Scope, View, with_view
+from manifests.registers import Batch, Request, Steps
+from manifests.votes import Tally
+
+
+def _unchecked(view: View, names: Collection[str]) -> Steps[frozenset[str]]:
+    return frozenset(names)
+    yield Batch(())
+
+
+@contextmanager
+def votes_are_not_checked_again() -> Iterator[None]:
+    """Count a vote that was read back, without asking again whether the target was wiped meanwhile."""
+    with mock.patch.object(View, "check", _unchecked):
+        yield
+
+
+@contextmanager
+def votes_lie_outside_the_incarnation() -> Iterator[None]:
+    """Put votes under names that a wiped and re-admitted target shares with what it was before."""
+    with mock.patch.object(paths, "commit_prefix", lambda run, incarnation: f"runs/{run}/commit/x/"):
+        yield
+
+
+@contextmanager
+def votes_are_checked_one_by_one() -> Iterator[None]:
+    """Ask each target for its incarnation right after its own vote: there may be no instant at which all held."""
+
+    def cast(view: View, run: str, name: str, data: bytes, before: tuple[str, bytes] | None = None) -> Steps[Tally]:
+        lanes = []
+        for target in view.valid:
+            path, at = votes.vote_path(view, target, run, name), view.standings[target]
+            lanes.append([
+                *([Request(target, "put_if_absent", votes.vote_path(view, target, run, before[0]), before[1])] if before else []),
+                Request(target, "put_if_absent", path, data),
+                Request(target, "get", path),
+                Request(target, "list", paths.INCARNATIONS),
+                Request(target, "get", paths.standing(at.token)),
+            ])
+        replies = yield Batch(lanes)
+        held = {t for t, (*_, found, _, token) in zip(view.valid, replies) if found == data and token == view.standings[t].sealed}
+        return Tally(frozenset(held), {t: lane[-3] for t, lane in zip(view.valid, replies) if isinstance(lane[-3], bytes) and lane[-3] != data})
+
+    with mock.patch("manifests.commit.cast", cast), mock.patch.object(votes, "cast", cast):
+        yield
+
+
+@contextmanager
+def a_void_needs_only_a_quorum() -> Iterator[None]:
+    """Call a save voided when the void is on Q members, and begin where not all members count."""
+    with mock.patch.object(View, "is_everyone", View.is_complete):
+        yield
+
+
+@contextmanager
+def a_copy_prefers_voids() -> Iterator[None]:
+    """Teach a re-admitted target a void where the others disagree."""
+
+    def good_copy(found: votes.Votes, name: str) -> bytes | None:
+        copies = found.data.get(name, {})
+        return max(copies.values(), key=lambda data: b'"void"' in data, default=None)
+
+    with mock.patch.object(heal, "good_copy", good_copy):
+        yield
+
+
+@contextmanager
+def a_target_joins_without_a_token() -> Iterator[None]:
+    """Copy first, then make the target valid: nothing keeps an older re-admission from finishing."""
+
+    def readmit(scope: Scope, target: str) -> Steps[Any]:
+        view = yield from membership.view_to_copy(scope)
+        if view.is_valid(target):
+            return ()
+        standing_before = membership._readmissible(view, target)
+        members, found, problems = yield from with_view(
+            scope, None, membership._read_everything, membership.view_to_copy
+        )
+        token = yield from membership.put_token(standing_before, view.members, scope.random())
+        yield from membership._put_identity_again(standing_before, view.store_id)
+        yield from membership._copy(token, found)
+        yield from membership.put_valid(token, members)
+        return problems
+
+    with mock.patch.object(membership, "readmit", readmit):
+        yield
+
+
+@contextmanager
+def a_valid_statement_needs_no_token() -> Iterator[None]:
+    """Believe a `valid` statement though the target has lost the token below it."""
+    judge = standing._judge_statements
+
+    def believing(target: str, identity: Any, numbers: Any, statements: Mapping[int, Any]) -> Any:
+        found = judge(target, identity, numbers, statements)
+        if found.state == "absent" and statements:
+            top = numbers[-1]
+            document = standing.unseal(standing.schema.Standing, statements[top])
+            return standing.TargetStanding(
+                target, "valid", "", identity, document.incarnation, numbers, top, statements[top], document.members
+            )
+        return found
+
+    with mock.patch.object(standing, "_judge_statements", believing):
+        yield
+
+
+@contextmanager
+def a_vote_needs_one_less() -> Iterator[None]:
+    """Call a vote complete on t targets."""
+    with mock.patch.object(quorum, "votes_needed", lambda members: max(1, members.t)):
+        yield
+
+
+@contextmanager
+def a_reading_needs_one_less() -> Iterator[None]:
+    """Read from N - t - 1 targets."""
+    with mock.patch.object(quorum, "readings_needed", lambda members: max(1, len(members.targets) - members.t - 1)):
+        yield
+
+
+@contextmanager
+def a_mark_counts_on_one_target() -> Iterator[None]:
+    """Complete a mark on one target only."""
+    with mock.patch("manifests.commit.complete_vote", _on_one):
+        yield
+
+
+def _on_one(scope: Scope, run: str, name: str, data: bytes) -> Steps[Any]:
+    view = yield from quorum.read_view(scope)
+    tally = yield from votes.cast(view, run, name, data)
+    return (view, tally.held) if tally.held else None
+
+
+Mutant = Callable[[], Any]

@@ -1,0 +1,110 @@
+"""Every interleaving of small scenarios, by the code that runs in production; and with a rule left out, a violation.
+
+`make soak` visits the larger ones. docs/commit.md has the numbers.
+"""
+
+import mutants
+import pytest
+from explorer import Budget, Violation
+from scenarios import Scenario, deleter, reader, repairer, saver, settler, voider
+
+SMALL = {
+    "one register: a saver and a collector, every fault": Scenario(
+        1,
+        0,
+        {"S": [saver()], "V": [voider()]},
+        Budget(failures=1, lost=1, late=1, crashes=1),
+        coarse=False,
+    ),
+    "two registers, request by request: a saver, a wipe, a repairer": Scenario(
+        2, 1, {"S": [saver()], "R": [repairer("a")]}, Budget(wipes=1), coarse=False, attempts=1
+    ),
+    "two registers: a saver that tries again, a wipe, a late put": Scenario(
+        2, 1, {"S": [saver()], "R": [repairer("a")]}, Budget(wipes=1, late=1)
+    ),
+    "two registers: a saver and a collector, a lost reply, a late put": Scenario(
+        2, 1, {"S": [saver()], "V": [voider()]}, Budget(late=1, lost=1)
+    ),
+    "two registers: a saver, a collector, a wipe": Scenario(
+        2, 1, {"S": [saver()], "V": [voider()], "R": [repairer("a")]}, Budget(wipes=1), attempts=1
+    ),
+    "two registers: two repairers of one target, wiped twice": Scenario(
+        2,
+        1,
+        {"R": [repairer("a")], "Q": [repairer("a")]},
+        Budget(wipes=2, late=1),
+        committed=True,
+        attempts=1,
+    ),
+    "two registers: a reader, two targets wiped in turn": Scenario(
+        2,
+        1,
+        {"X": [reader()], "R": [repairer("a")], "Q": [repairer("b")]},
+        Budget(wipes=2),
+        committed=True,
+        attempts=1,
+    ),
+    "two registers: a delete, a wipe, a late put": Scenario(
+        2, 1, {"D": [deleter()], "R": [repairer("a")]}, Budget(wipes=1, late=1), committed=True, attempts=1
+    ),
+    "two registers: a saver that dies, a writer that completes, a collector": Scenario(
+        2,
+        1,
+        {"S": [saver()], "T": [settler()], "V": [voider()]},
+        Budget(crashes=1, failures=1),
+        attempts=1,
+    ),
+    "three registers: a saver, failures, a wipe": Scenario(
+        3, 1, {"S": [saver()], "R": [repairer("a")]}, Budget(wipes=1, failures=2), attempts=1
+    ),
+}
+
+LARGE = {
+    "three registers: a saver, two targets wiped in turn": Scenario(
+        3, 1, {"S": [saver()], "R": [repairer("a")], "Q": [repairer("b")]}, Budget(wipes=2), attempts=1
+    ),
+    "two registers: two repairers of one target, wiped twice under a saver": Scenario(
+        2, 1, {"S": [saver()], "R": [repairer("a")], "Q": [repairer("a")]}, Budget(wipes=2), attempts=1
+    ),
+    "three registers: a saver, a collector, a wipe": Scenario(
+        3, 1, {"S": [saver()], "V": [voider()], "R": [repairer("a")]}, Budget(wipes=1), attempts=1
+    ),
+    "three registers, two may be lost: a saver, two targets wiped": Scenario(
+        3, 2, {"S": [saver()], "R": [repairer("a")], "Q": [repairer("b")]}, Budget(wipes=2), attempts=1
+    ),
+}
+EVERYTHING = SMALL | LARGE
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_o71_o72_every_interleaving_keeps_every_promise(name: str) -> None:
+    explorer = SMALL[name].explore()
+    assert explorer.ended > 10
+    assert explorer.worlds > 500
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", LARGE)
+def test_every_interleaving_of_larger_scenarios_keeps_every_promise(name: str) -> None:
+    explorer = LARGE[name].explore()
+    print(f"{name}: {explorer.worlds} worlds, {explorer.ended} ends")
+
+
+BROKEN = [
+    (mutants.votes_are_not_checked_again, "two registers: a saver that tries again, a wipe, a late put"),
+    (mutants.votes_are_checked_one_by_one, "two registers: a saver that tries again, a wipe, a late put"),
+    (mutants.votes_lie_outside_the_incarnation, "two registers: a saver, a collector, a wipe"),
+    (mutants.a_void_needs_only_a_quorum, "three registers: a saver, a collector, a wipe"),
+    (mutants.a_copy_prefers_voids, "three registers: a saver, a collector, a wipe"),
+    (mutants.a_target_joins_without_a_token, "two registers: two repairers of one target, wiped twice under a saver"),
+    (mutants.a_valid_statement_needs_no_token, "two registers: two repairers of one target, wiped twice"),
+    (mutants.a_vote_needs_one_less, "two registers: a saver that tries again, a wipe, a late put"),
+    (mutants.a_reading_needs_one_less, "three registers: a saver, failures, a wipe"),
+    (mutants.a_mark_counts_on_one_target, "two registers: a delete, a wipe, a late put"),
+]
+
+
+@pytest.mark.parametrize(("mutant", "name"), BROKEN, ids=[mutant.__name__ for mutant, _ in BROKEN])
+def test_leaving_out_a_rule_breaks_a_promise(mutant: mutants.Mutant, name: str) -> None:
+    with mutant(), pytest.raises(Violation):
+        EVERYTHING[name].explore()
