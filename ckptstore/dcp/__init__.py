@@ -2,6 +2,8 @@
 
     dcp.save(sd, storage_writer=StoreWriter("store.toml", run="r"), checkpoint_id="step-100")
     dcp.load(sd, storage_reader=StoreReader("store.toml", run="r"), checkpoint_id="step-100")
+
+`run.save` and `run.load` use the same with our own planners, which keep every type, tie and container.
 """
 
 from ckptstore.dcp.load_planner import CheckpointLoadPlanner, LoadReport

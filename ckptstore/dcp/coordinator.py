@@ -1,7 +1,7 @@
 """Rank 0's part of a save: say that it begins, check that nothing planned is missing, write the index, commit."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,11 @@ from ckptstore.dcp.ranks import RankReport, report_of
 from ckptstore.dcp.tensors import dtype_name
 from ckptstore.dtypes import OBJECT
 from ckptstore.errors import IncompleteSave, ReplicaMismatch
+from ckptstore.save.shard import SavedShard
 from manifests import Manifest, TableBuilder, TensorTable
+
+Results = Sequence[Sequence[WriteResult]]
+"""What each rank returned."""
 
 Written = dict[str, dict[tuple[int, ...], int]]
 """Of each key, by offsets (none for a byte object), the shard that holds it as a position in the index."""
@@ -36,22 +40,29 @@ class Coordinator:
         self.plans = plans
         self.commit.begin()
 
-    def finish(self, metadata: Metadata, results: Sequence[Sequence[WriteResult]], structure: Any) -> Manifest:
+    def finish(self, metadata: Metadata, results: Results, structure: Any) -> Manifest:
         """Commit what the ranks wrote. Raises `IncompleteSave`, `ReplicaMismatch`, and what a commit raises."""
+        shards, tensors = self.gather(metadata, results, (structure or {}).get("aliases", {}))
+        return self.commit.finish(
+            shards,
+            tensors,
+            replace(self.about, world=len(results)),
+            structure=structure,
+            planner_data=[(fqn, list(path)) for fqn, path in (metadata.planner_data or {}).items()],
+        )
+
+    def gather(
+        self, metadata: Metadata, results: Results, aliases: Mapping[str, str]
+    ) -> tuple[list[SavedShard], TensorTable]:
+        """All ranks' shards, and which holds what. `aliases`: {key: the key that its tensor is stored under}."""
         reports = [report_of(each) for each in results]
         written = _written(results, reports)
-        for alias, name in (structure or {}).get("aliases", {}).items():
+        for alias, name in aliases.items():
             written[alias] = written.get(name, {})
         self._check_complete(metadata, written, reports)
         present = [report for report in reports if report is not None]
         _check_replicas(present)
-        return self.commit.finish(
-            [shard for report in present for shard in report.shards],
-            _table(metadata, written),
-            replace(self.about, world=len(present)),
-            structure=structure,
-            planner_data=[(fqn, list(path)) for fqn, path in (metadata.planner_data or {}).items()],
-        )
+        return [shard for report in present for shard in report.shards], _table(metadata, written)
 
     def _check_complete(self, metadata: Metadata, written: Written, reports: Sequence[RankReport | None]) -> None:
         """Raise `IncompleteSave` where something planned wasn't written, or a rank says nothing, naming the ranks."""
@@ -75,7 +86,7 @@ class Coordinator:
         return {rank for rank, plan in enumerate(self.plans) for item in plan.items if address(item.index) in lacking}
 
 
-def _written(results: Sequence[Sequence[WriteResult]], reports: Sequence[RankReport | None]) -> Written:
+def _written(results: Results, reports: Sequence[RankReport | None]) -> Written:
     written: Written = defaultdict(dict)
     first = 0
     for each, report in zip(results, reports, strict=True):

@@ -30,7 +30,7 @@ class _Delivery:
 
 
 def deliver(source: Source, plan: LoadPlan, planner: LoadPlanner, *, allow_cast: bool, allow_pickle: bool) -> None:
-    """Read every item of the plan into what the planner resolves it to. Raises `DtypeMismatch`, and what a read raises."""
+    """Read every item of the plan to where the planner says. Raises `DtypeMismatch`, and what a read raises."""
     cast = allow_cast or bool(getattr(planner, "allow_cast", False))
     places = source.locate([(item.storage_index.fqn, tuple(item.storage_index.offset or ())) for item in plan.items])
     found = list(zip(plan.items, places, strict=True))

@@ -15,12 +15,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.distributed.checkpoint.default_planner import DefaultSavePlanner, create_default_local_save_plan
+from torch.distributed.checkpoint.default_planner import (
+    DefaultSavePlanner,
+    create_default_global_save_plan,
+    create_default_local_save_plan,
+)
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 from torch.distributed.checkpoint.planner import SavePlan, WriteItem, WriteItemType
 
 from ckptstore.dcp.layout import Layout, PlannerData
 from ckptstore.dcp.objects import encode
+from ckptstore.dcp.replicas import without_replicas
 from ckptstore.dcp.structure import flatten, leaf_kind
 from ckptstore.dcp.structure_json import merge, structure_from_json, structure_to_json, torch_paths
 from ckptstore.dcp.tensors import check_tensor
@@ -85,7 +90,7 @@ class CheckpointSavePlanner(DefaultSavePlanner):
         _check_kinds(all_plans)
         layout = _layout(all_plans)
         bare = [dataclasses.replace(plan, planner_data=None) for plan in all_plans]
-        plans, metadata = super().create_global_plan(bare)
+        plans, metadata = create_default_global_save_plan(without_replicas(bare, self.dedup_save_to_lowest_rank))
         for alias, name in layout.aliases.items():
             metadata.state_dict_metadata[alias] = metadata.state_dict_metadata[name]
         self.structure = layout.to_json()

@@ -1,0 +1,66 @@
+"""Case O68: 1,024 tensors of 1,024 chunks each: our part of planning, and the index, in seconds."""
+
+import json
+import subprocess
+import sys
+
+SCRIPT = """
+import json, resource, time
+import msgspec, torch
+from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, Metadata, MetadataIndex
+from torch.distributed.checkpoint.metadata import TensorProperties, TensorStorageMetadata
+from torch.distributed.checkpoint.storage import WriteResult
+from ckptstore.commit import About
+from ckptstore.dcp.coordinator import Coordinator
+from ckptstore.dcp.metadata import metadata_of
+from ckptstore.dcp.ranks import RankReport
+from ckptstore.placement import Survives
+from ckptstore.save.shard import SavedShard
+from manifests import Index, Reference, ShardReference, pack, paths, unpack
+
+COUNT = 1024
+properties = TensorProperties(dtype=torch.bfloat16)
+sizes = torch.Size([4, 4096])
+offsets = [torch.Size([4 * chunk, 0]) for chunk in range(COUNT)]
+names = [f"model.layers.{number}.weight" for number in range(COUNT)]
+def chunks():
+    return [ChunkStorageMetadata(start, sizes) for start in offsets]
+
+shape = torch.Size([4 * COUNT, 4096])
+metadata = Metadata({name: TensorStorageMetadata(properties, shape, chunks()) for name in names})
+
+def results_of(rank):
+    shard_id = paths.new_token()
+    record = Reference(path=paths.record("r", shard_id), size=100, raw_size=100, sha256="0" * 64, targets=["a", "b"])
+    reference = ShardReference(shard_id=shard_id, rank=rank, length=10**9, record=record)
+    report = RankReport(rank=rank, shards=[SavedShard(reference, Survives(2, 2), {})])
+    results = [WriteResult(MetadataIndex(name, offsets[rank]), 32768, 0) for name in names]
+    return [WriteResult(MetadataIndex(""), 0, msgspec.msgpack.encode(report)), *results]
+
+results = [results_of(rank) for rank in range(COUNT)]
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+before, began = peak(), time.process_time()
+
+coordinator = Coordinator(commit=None, about=About("n", "n", None))
+shards, tensors = coordinator.gather(metadata, results, {})
+index = Index(session="000001.abc", ordinal=1, shards=[shard.reference for shard in shards], tensors=tensors)
+data, measures = pack(index)
+again = unpack(Index, data, Reference(path=paths.index("r", paths.new_token()), targets=["a"], **measures))
+found = metadata_of(again)
+print(json.dumps({
+    "cpu": time.process_time() - began,
+    "extra": peak() - before,
+    "stored": len(data),
+    "chunks": sum(len(entry.chunks) for entry in found.state_dict_metadata.values()),
+}))
+"""
+
+
+def test_o68_a_million_chunks_take_seconds():
+    answer = subprocess.run([sys.executable, "-W", "ignore", "-c", SCRIPT], capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    measured = json.loads(answer.stdout)
+    assert measured["chunks"] == 1024 * 1024
+    assert measured["cpu"] < 10, f"{measured} s of CPU"
+    assert measured["extra"] < 1024, f"{measured} MiB"
+    assert measured["stored"] < 8 << 20
