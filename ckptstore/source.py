@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ckptstore.dtypes import OBJECT
 from ckptstore.errors import CorruptError
 from ckptstore.events import Observer, ignore
-from ckptstore.load.documents import fetch_document
+from ckptstore.load.documents import fetch_document, fetch_record
 from ckptstore.load.fetch import Fetcher
 from ckptstore.load.plan import Request, Shard
 from ckptstore.load.reader import read
 from ckptstore.opened import Opened
 from ckptstore.selection import Selected
-from manifests import Index, ShardRecord, TensorEntry
+from manifests import Chunk, Index, ShardRecord, TensorEntry
 
 Address = tuple[str, tuple[int, ...]]
 
@@ -58,31 +59,28 @@ class Source:
 
     def locate(self, addresses: Sequence[Address]) -> list[tuple[Shard, TensorEntry]]:
         """The shard and the tensor entry of each chunk or object."""
-        tables = {fqn: self._shards_of(fqn) for fqn in {fqn for fqn, _ in addresses}}
-        numbers = [tables[fqn][offsets] for fqn, offsets in addresses]
-        self.fetch_records(numbers)
-        return [
-            (self._shards[number], self._entry(number, address))
-            for number, address in zip(numbers, addresses, strict=True)
-        ]
+        places = {fqn: self._chunks_of(fqn) for fqn in {fqn for fqn, _ in addresses}}
+        wanted = [(fqn, *places[fqn][offsets]) for fqn, offsets in addresses]
+        self.fetch_records([chunk.shard for _, _, chunk in wanted])
+        return [(self._shards[chunk.shard], self._entry(fqn, dtype, chunk)) for fqn, dtype, chunk in wanted]
 
     def read(self, requests: Sequence[Request]) -> None:
         """See `load.reader.read`."""
         read(requests, self.fetcher, self.opened.buffers, self.observer)
 
-    def _shards_of(self, fqn: str) -> dict[tuple[int, ...], int]:
-        """Where each chunk of one tensor is: looked up as asked for, since a checkpoint may have a million."""
-        return {chunk.offsets: chunk.shard for chunk in self.index.tensors[fqn].chunks}
+    def _chunks_of(self, fqn: str) -> dict[tuple[int, ...], tuple[str, Chunk]]:
+        """Each chunk of one tensor, and its dtype: looked up as asked for, since a checkpoint may have a million."""
+        entry = self.index.tensors[fqn]
+        return {chunk.offsets: (entry.dtype, chunk) for chunk in entry.chunks}
 
     def _record(self, number: int) -> ShardRecord:
-        reference = self.index.shards[number].record
-        return fetch_document(ShardRecord, reference, self.opened.targets, self.observer)
+        return fetch_record(self.index.shards[number], self.opened.targets, self.observer)
 
-    def _entry(self, number: int, address: Address) -> TensorEntry:
-        fqn, offsets = address
-        entry = self._entries[number].get((self.aliases.get(fqn, fqn), offsets))
-        if entry is None:
-            shard_id = self.index.shards[number].shard_id
-            message = f"shard {shard_id} doesn't hold {fqn!r} at {list(offsets)}, where the index says it is"
+    def _entry(self, fqn: str, dtype: str, chunk: Chunk) -> TensorEntry:
+        """What the record says of a chunk: destinations were sized by the index, so both must say the same."""
+        entry = self._entries[chunk.shard].get((self.aliases.get(fqn, fqn), chunk.offsets))
+        if entry is None or entry.dtype != dtype or (dtype != OBJECT and tuple(entry.shape) != chunk.sizes):
+            shard_id = self.index.shards[chunk.shard].shard_id
+            message = f"shard {shard_id} doesn't hold {fqn!r} at {list(chunk.offsets)} as the index says it does"
             raise CorruptError(message, hint="run: ckpt verify", key=fqn)
         return entry

@@ -142,10 +142,10 @@ class LocalStore:
             for entry in self.raw[name].list("")
         }
 
-    def digest(self) -> str:
-        """Of everything that is stored."""
+    def digest(self, *names: str) -> str:
+        """Of everything that is stored on the targets in reach, or on those named."""
         found = hashlib.sha256()
-        for (target, path), data in sorted(self.objects().items()):
+        for (target, path), data in sorted(self.objects(*names).items()):
             found.update(f"{target}/{path}/{len(data)}/".encode() + data)
         return found.hexdigest()
 

@@ -6,11 +6,11 @@ from typing import TypeVar
 from ckptstore.errors import CorruptError, OutOfReach, TargetError
 from ckptstore.events import FragmentDamaged, Observer, ignore
 from ckptstore.targets.base import Target
-from manifests import Document, FormatError, Reference, unpack
+from manifests import Document, FormatError, Reference, ShardRecord, ShardReference, unpack
 
 AnyDocument = TypeVar("AnyDocument", bound=Document)
 
-__all__ = ["fetch_document", "fetch_stored"]
+__all__ = ["fetch_document", "fetch_record", "fetch_stored"]
 
 
 def fetch_document(
@@ -18,6 +18,18 @@ def fetch_document(
 ) -> AnyDocument:
     """The document referred to. Raises as `fetch_stored`."""
     return fetch_stored(kind, reference, targets, observer)[0]
+
+
+def fetch_record(shard: ShardReference, targets: Mapping[str, Target], observer: Observer = ignore) -> ShardRecord:
+    """The record of a shard. Raises as `fetch_stored`, and `CorruptError` for a record of another shard."""
+    record = fetch_document(ShardRecord, shard.record, targets, observer)
+    if (record.shard_id, record.length) != (shard.shard_id, shard.length):
+        message = (
+            f"{shard.record.path} is the record of shard {record.shard_id} with {record.length} bytes, "
+            f"not of {shard.shard_id} with {shard.length}"
+        )
+        raise CorruptError(message, hint="run: ckpt verify")
+    return record
 
 
 def fetch_stored(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ckptstore.errors import TargetError
-from ckptstore.load.documents import fetch_document, fetch_stored
+from ckptstore.load.documents import fetch_document, fetch_record, fetch_stored
 from ckptstore.opened import Opened, protocol_errors
 from ckptstore.operations.rebuild import carry_out, plan_rebuild
 from ckptstore.operations.survey import ShardSurvey
@@ -59,7 +59,7 @@ class Mender:
         self.result = result
         self.dry_run = dry_run
         self.run = health.run
-        self.places, _ = opened.writable()
+        self.places = [place for place in opened.writable()[0] if place.target not in replace]
         self.writable = {place.target for place in self.places}
 
     def mend(self) -> None:
@@ -150,5 +150,5 @@ class Mender:
         each = [survives(index.targets, 1, domains)]
         for shard in shards:
             each.append(survives(shard.record.targets, 1, domains))
-            each.append(record_survives(fetch_document(ShardRecord, shard.record, self.opened.targets), domains))
+            each.append(record_survives(fetch_record(shard, self.opened.targets), domains))
         return weakest(each)

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from ckptstore.errors import CorruptError, OutOfReach
 from ckptstore.events import Observer, Progress, ignore
-from ckptstore.load.documents import fetch_document
+from ckptstore.load.documents import fetch_document, fetch_record
 from ckptstore.load.plan import Shard
 from ckptstore.opened import Opened, protocol_errors
 from ckptstore.operations.survey import Counts, Finding, ShardSurvey, survey_document, survey_shard
@@ -128,7 +128,7 @@ def _check_votes(opened: Opened, history: History, checkpoint: Checkpoint, healt
 
 def _shard(opened: Opened, health: CheckpointHealth, reference: ShardReference, fraction: float) -> ShardSurvey:
     bad = survey_document(opened, "record", reference.record, ShardRecord, health.counts, health.findings)
-    record = fetch_document(ShardRecord, reference.record, opened.targets)
+    record = fetch_record(reference, opened.targets)
     shard = Shard(health.run, record)
     chosen = _chosen_stripes(reference.shard_id, len(record.stripes), fraction)
     survey = survey_shard(opened, shard, reference, bad, health.counts, chosen=chosen)
