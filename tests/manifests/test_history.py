@@ -1,0 +1,162 @@
+import time
+
+import msgspec
+import pytest
+from groups import RUN, new_group, paths_under, save
+
+import manifests
+from manifests.group import Group
+from manifests.seal import seal
+from manifests.testing import save_manifest
+
+
+def three_saves():
+    group, targets = new_group(3, 1)
+    session = group.open_session(RUN)
+    for ordinal in (1, 2, 3):
+        save(group, session, ordinal, step=10 * ordinal)
+    return group, targets, session
+
+
+def test_a_run_without_saves_has_no_latest():
+    group, _ = new_group(3, 1)
+    history = group.history(RUN)
+    assert (history.latest, history.checkpoints, history.problems) == (None, (), ())
+
+
+def test_o07_latest_is_found_by_commit_records_alone():
+    group, targets, session = three_saves()
+    assert group.history(RUN).latest.key == (session, 3)
+    assert not [path for register in targets for path in register.objects if "latest" in path]
+
+
+@pytest.mark.parametrize("bit", [8, 700, 2400])
+def test_o43_one_damaged_copy_hides_nothing_and_is_healed(bit):
+    group, targets, session = three_saves()
+    path = paths_under(targets[0], "manifests")[1]
+    before = targets[0].objects[path]
+    targets[0].damage(path, bit)
+    for _ in range(3):
+        history = group.history(RUN)
+        assert [c.manifest.step for c in history.checkpoints] == [10, 20, 30]
+    healed = group.heal(RUN)
+    assert [target for target, _ in healed.put] == ["a"]
+    assert targets[0].objects[path] == before
+    assert group.heal(RUN).put == ()
+
+
+def test_o43_copies_deleted_on_t_targets_are_put_back():
+    group, targets, _ = three_saves()
+    expected = dict(targets[2].objects)
+    for path in [p for p in targets[2].objects if "/commit/" in p]:
+        del targets[2].objects[path]
+    assert len(group.history(RUN).checkpoints) == 3
+    group.heal(RUN)
+    assert targets[2].objects == expected
+
+
+def test_o43_a_manifest_without_a_good_copy_is_a_warning_and_the_others_are_listed():
+    group, targets, session = three_saves()
+    for register in targets:
+        register.damage(paths_under(register, "manifests")[2], 100)
+    history = group.history(RUN)
+    assert history.latest.key == (session, 2)
+    (problem,) = history.problems
+    assert problem.fatal
+    assert set(problem.targets) == {"a", "b", "c"}
+    assert group.heal(RUN).incomplete == (problem.name,)
+
+
+def test_o72_a_deleted_save_stays_deleted_when_a_target_comes_back():
+    group, targets, session = three_saves()
+    targets[2].down = True
+    Group.open(targets).delete(RUN, session, 3)
+    targets[2].down = False
+    targets[0].down = True
+    assert Group.open(targets).history(RUN).latest.key == (session, 2)
+    targets[0].down = False
+    group.heal(RUN)
+    history = group.history(RUN)
+    assert [c.key for c in history.deleted] == [(session, 3)]
+    assert paths_under(targets[2], "marks")
+
+
+def test_undelete_undoes_every_delete_mark():
+    group, _, session = three_saves()
+    group.delete(RUN, session, 3)
+    group.delete(RUN, session, 3)
+    assert len(group.history(RUN).deleted[0].deletes) == 2
+    group.undelete(RUN, session, 3)
+    assert group.history(RUN).latest.key == (session, 3)
+    group.delete(RUN, session, 3)
+    assert group.history(RUN).latest.key == (session, 2)
+
+
+def test_tags_move_and_go():
+    group, _, session = three_saves()
+    group.tag(RUN, session, 1, "best")
+    group.tag(RUN, session, 2, "best")
+    assert {name: c.key for name, c in group.history(RUN).tags.items()} == {"best": (session, 2)}
+    group.untag(RUN, "best")
+    assert group.history(RUN).tags == {}
+
+
+def test_marks_on_what_was_never_saved_are_refused():
+    group, _, session = three_saves()
+    with pytest.raises(manifests.NoSuchCheckpoint):
+        group.delete(RUN, session, 9)
+
+
+def test_the_highest_version_of_a_manifest_counts_and_all_are_kept():
+    group, _, session = three_saves()
+    for step in (31, 32):
+        group.supersede(save_manifest(RUN, session, 3, step=step, kind="repair"))
+    latest = group.history(RUN).latest
+    assert latest.manifest.step == 32
+    assert [manifest.version for manifest in latest.versions] == [1, 2, 3]
+
+
+def test_a_manifest_of_another_save_under_this_name_is_not_believed():
+    group, targets, session = three_saves()
+    path = paths_under(targets[0], "manifests")[2]
+    targets[0].objects[path] = seal(save_manifest(RUN, session, 9, step=99))
+    assert [c.manifest.step for c in group.history(RUN).checkpoints] == [10, 20, 30]
+    group.heal(RUN)
+    assert targets[0].objects[path] == seal(save_manifest(RUN, session, 3, step=30))
+
+
+def test_what_a_newer_release_wrote_is_read_around_but_nothing_is_written():
+    group, targets, session = three_saves()
+    for register in targets:
+        path = paths_under(register, "manifests")[2]
+        newer = msgspec.structs.replace(save_manifest(RUN, session, 3), requires=["quantum-codes"])
+        register.objects[path] = seal(newer)
+    history = group.history(RUN)
+    assert history.newer
+    assert history.latest.key == (session, 2)
+    with pytest.raises(manifests.NotUnderstood):
+        group.heal(RUN)
+
+
+def test_names_of_strangers_are_reported_and_do_no_harm():
+    group, targets, session = three_saves()
+    prefix = paths_under(targets[0], "manifests")[0].rpartition("manifests/")[0]
+    targets[0].objects[prefix + "manifests/readme.txt"] = b"hello"
+    history = group.history(RUN)
+    assert history.latest.key == (session, 3)
+    assert "readme.txt" in history.problems[0].name
+    assert not history.problems[0].fatal
+
+
+def test_reading_two_hundred_checkpoints_costs_one_get_each_and_well_below_a_second():
+    group, targets = new_group(6, 2)
+    session = group.open_session(RUN)
+    for ordinal in range(1, 201):
+        group.begin(RUN, session, ordinal)
+        group.commit(save_manifest(RUN, session, ordinal))
+    for register in targets:
+        register.requests = 0
+    start = time.process_time()
+    assert len(group.history(RUN).checkpoints) == 200
+    assert time.process_time() - start < 1.0
+    assert sum(register.requests for register in targets) == 200 + 3 * 6

@@ -1,0 +1,115 @@
+import pytest
+from groups import RUN, new_group, registers, save
+
+import manifests
+from manifests import paths
+from manifests.group import Group, init_store
+from manifests.schema import Standing
+from manifests.seal import seal, unseal
+from manifests.testing import MemoryRegister
+
+
+def state(group: Group, target: str) -> str:
+    group.refresh()
+    return group.standings[target].state
+
+
+def test_a_new_store_has_valid_targets_with_incarnations_of_their_own():
+    group, _ = new_group(3, 1)
+    assert {s.state for s in group.standings.values()} == {"valid"}
+    assert len({s.incarnation for s in group.standings.values()}) == 3
+    assert (group.members.targets, group.members.t) == (["a", "b", "c"], 1)
+
+
+def test_a_wiped_target_is_absent():
+    group, targets = new_group(3, 1)
+    targets[0].wipe()
+    assert state(group, "a") == "absent"
+
+
+def test_a_target_of_another_store_is_foreign():
+    group, targets = new_group(3, 1)
+    other = [MemoryRegister("a")]
+    init_store(other, t=0)
+    targets[0].objects = other[0].objects
+    assert state(group, "a") == "foreign"
+    assert group.store_id in group.standings["a"].reason
+
+
+def test_a_target_under_another_name_is_foreign():
+    group, targets = new_group(3, 1)
+    targets[0].objects, targets[1].objects = targets[1].objects, targets[0].objects
+    assert state(group, "a") == "foreign"
+    assert "'b'" in group.standings["a"].reason
+
+
+@pytest.mark.parametrize("path", [paths.IDENTITY, paths.standing(1), paths.standing(2)])
+def test_a_target_whose_standing_is_damaged_does_not_count_until_it_is_readmitted(path):
+    group, targets = new_group(3, 1)
+    session = group.open_session(RUN)
+    save(group, session, 1)
+    targets[0].damage(path, 300)
+    assert state(group, "a") == "damaged"
+    group.readmit("a")
+    assert state(group, "a") == "valid"
+    targets[1].down = True
+    assert Group.open(targets).history(RUN).latest.key == (session, 1)
+
+
+def test_a_valid_statement_that_lost_its_token_says_nothing():
+    group, targets = new_group(3, 1)
+    del targets[0].objects[paths.standing(1)]
+    assert state(group, "a") == "absent"
+
+
+def test_a_late_statement_of_a_forgotten_incarnation_says_nothing():
+    group, targets = new_group(3, 1)
+    group.readmit("a")
+    late = Standing(incarnation="forgotten", state="valid", members=group.members)
+    targets[0].objects[paths.standing(7)] = seal(late)
+    assert state(group, "a") == "valid"
+    assert group.standings["a"].incarnation != "forgotten"
+    session = group.open_session(RUN)
+    save(group, session, 1)
+    assert group.history(RUN).latest.seen_on == ("a", "b", "c")
+
+
+def test_targets_that_hold_nothing_are_no_store():
+    with pytest.raises(manifests.NotAStore):
+        Group.open(registers(3))
+
+
+def test_targets_out_of_reach_are_not_taken_for_no_store():
+    _, targets = new_group(3, 1)
+    for register in targets:
+        register.down = True
+    with pytest.raises(manifests.NoQuorum):
+        Group.open(targets)
+
+
+def test_a_flipped_bit_anywhere_in_a_sealed_document_is_found():
+    group, targets = new_group(1, 0)
+    data = targets[0].objects[paths.standing(2)]
+    assert unseal(Standing, data).incarnation == group.standings["a"].incarnation
+    for position in range(len(data)):
+        damaged = bytearray(data)
+        damaged[position] ^= 1
+        with pytest.raises(manifests.FormatError):
+            unseal(Standing, bytes(damaged))
+
+
+def test_o02_a_target_that_ignores_conditions_is_refused():
+    targets = registers(3)
+    targets[1].conditional = False
+    with pytest.raises(manifests.NotConditional) as raised:
+        init_store(targets, t=1)
+    assert raised.value.register == "b"
+
+
+def test_o02_a_replacement_that_ignores_conditions_is_not_readmitted():
+    group, targets = new_group(3, 1)
+    targets[1].wipe()
+    targets[1].conditional = False
+    with pytest.raises(manifests.NotConditional):
+        group.readmit("b")
+    assert state(group, "b") != "valid"
