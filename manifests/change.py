@@ -1,9 +1,9 @@
 """Changing the members of a store.
 
-While the members change, every vote needs Q, and every reading R, of the old *and* of the new set. The change is
-stated on max(Q, R) targets of the old set first, so that each reader and each voter of the old set meets it. Then the
-added targets learn all votes, everything is completed on the new set, and the new set is stated alone. Each step
-can be done again by anybody: a change that was begun can only be finished, never taken back.
+While the members change, every vote needs Q, and every reading R, of the old *and* of the new set. The change
+is stated on max(Q, R) targets of the old set first, so that each reader and each voter of the old set meets
+it. Then the added targets learn all votes, everything is completed on the new set, and the new set is stated
+alone. Each step can be done again by anybody: a change that was begun can only be finished, never taken back.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import msgspec
 from manifests import paths
 from manifests.errors import Conflict, NoQuorum, Unavailable
 from manifests.heal import heal, list_runs
-from manifests.membership import put_identity, put_token, readmit, view_to_copy
+from manifests.membership import put_identity, put_token, readmit
 from manifests.quorum import Scope, View, change_needed, no_quorum, survey, with_view
 from manifests.registers import ATTEMPTS, Batch, Request, Steps, together
 from manifests.schema import Members, Standing
@@ -23,9 +23,9 @@ from manifests.seal import seal
 def change_members(scope: Scope, targets: Sequence[str], t: int) -> Steps[Members]:
     """Make `targets` the members, `t` of which may be lost; first finish any other change that was begun.
 
-    While it lasts, a save needs targets that count in both sets: change few of them at a time. Raises NoQuorum,
-    Conflict (another change got in between, or a target is another store's), Unavailable, NotConditional. After an
-    error do it again: it goes on from where it was.
+    While it lasts, a save needs targets that count in both sets: change few of them at a time. Raises
+    NoQuorum, Conflict (another change got in between, or a target is another store's), Unavailable,
+    NotConditional. After an error do it again: it goes on from where it was.
     """
     for _ in range(ATTEMPTS):
         view = yield from _view_to_change(scope)
@@ -62,7 +62,10 @@ def _propose(scope: Scope, view: View, targets: Sequence[str], t: int) -> Steps[
 
 
 def _state(view: View, members: Members, targets: Sequence[str]) -> Steps[None]:
-    """State `members` on those of `targets` that count and state a lower number. Nobody's proposal is overwritten."""
+    """State `members` on those of `targets` that count and state a lower number.
+
+    Nobody's proposal is overwritten.
+    """
     lanes = []
     for name in targets:
         standing = view.standings.get(name)
@@ -94,9 +97,7 @@ def _finish(scope: Scope, view: View) -> Steps[None]:
     stating = [name for name in change.targets if _states(view, name, after.number)]
     if len(stating) < change_needed(after):
         message = f"the change of members is stated on {len(stating)} of them only; do it again"
-        raise NoQuorum(
-            message, valid=len(stating), needed=change_needed(after), members=len(after.targets), reasons={}
-        )
+        raise NoQuorum(message, valid=len(stating), needed=change_needed(after), members=len(after.targets), reasons={})
 
 
 def _states(view: View, name: str, number: int) -> bool:
@@ -115,9 +116,7 @@ def _stating(view: View, members: Members, old: Members) -> int:
 def _next_round(view: View, old: Members) -> Steps[None]:
     """Propose the leading change again under a higher number, if no proposal of this number can be chosen any more."""
     proposals = (view.members, *view.rivals)
-    open_ = sum(
-        not view.is_valid(name) or view.standings[name].members not in proposals for name in old.targets
-    )
+    open_ = sum(not view.is_valid(name) or view.standings[name].members not in proposals for name in old.targets)
     if any(_stating(view, members, old) + open_ >= change_needed(old) for members in proposals):
         raise no_quorum(view, "change the members", change_needed)
     again = msgspec.structs.replace(view.members, number=view.members.number + 1)

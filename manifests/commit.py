@@ -37,9 +37,7 @@ def open_session(scope: Scope, run: str, created: str, job: str = "") -> Steps[s
     name = f"sessions/{session}"
     done = yield from complete_vote(scope, run, name, seal(Session(session=session, created=created)))
     if done is None:
-        raise InDoubt(
-            f"{run}: too few targets answered to open a session; open another", run=run, session=session
-        )
+        raise InDoubt(f"{run}: too few targets answered to open a session; open another", run=run, session=session)
     return session
 
 
@@ -113,9 +111,8 @@ def _view_for_saving(scope: Scope, manifest: Manifest, *, put: bool) -> Steps[Vi
     job = paths.job_of(manifest.session)
     newest = yield from with_view(scope, view, lambda view: newest_session(view, manifest.run, besides=job))
     if newest and paths.split_session(newest) > paths.split_session(manifest.session):
-        message = (
-            f"{_title(manifest)}: session {newest} has been opened since; this saver has been replaced"
-            + ("; the save may yet be completed, as one of an old session" if put else "")
+        message = f"{_title(manifest)}: session {newest} has been opened since; this saver has been replaced" + (
+            "; the save may yet be completed, as one of an old session" if put else ""
         )
         raise Fenced(message, run=manifest.run, session=manifest.session, newest=newest, put=put)
     return view
@@ -131,9 +128,7 @@ def _refuse_closed(view: View, manifest: Manifest, name: str, tally: Tally) -> S
     saves = [target for target, other in others.items() if other is not None and other.kind != "void"]
     where = {"run": manifest.run, "session": manifest.session, "ordinal": manifest.ordinal, "name": name}
     if view.is_everyone(voids):
-        message = (
-            f"{_title(manifest)}: closed by a collector; its session counts, save again as the next ordinal"
-        )
+        message = f"{_title(manifest)}: closed by a collector; its session counts, save again as the next ordinal"
         raise Voided(message, targets=sorted(voids), **where)
     if view.is_complete(saves):
         message = f"{_title(manifest)}: another save was committed under this session and ordinal"
@@ -157,9 +152,7 @@ def supersede(scope: Scope, manifest: Manifest) -> Steps[Committed]:
     name = f"manifests/{save}/{manifest.version:06d}.{scope.random()}"
     done = yield from complete_vote(scope, manifest.run, name, seal(manifest))
     if done is None:
-        raise InDoubt(
-            f"{_title(manifest)}: version {manifest.version} is in doubt; repair again", run=manifest.run
-        )
+        raise InDoubt(f"{_title(manifest)}: version {manifest.version} is in doubt; repair again", run=manifest.run)
     return Committed(manifest, tuple(sorted(done[1])))
 
 
@@ -177,9 +170,7 @@ def put_mark(scope: Scope, run: str, mark: Mark) -> Steps[str]:
     return random
 
 
-def void(
-    scope: Scope, run: str, session: str, ordinal: int, created: str
-) -> Steps[Literal["voided", "saved"]]:
+def void(scope: Scope, run: str, session: str, ordinal: int, created: str) -> Steps[Literal["voided", "saved"]]:
     """Close the register of a save that was given up, so that it can never be committed.
 
     "voided": a void was proved to be on *all* members at one instant. "saved": a manifest was met on some

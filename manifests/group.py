@@ -26,8 +26,8 @@ def init_store(
 ) -> str:
     """Make a store whose commit targets are `registers`, `t` of which may be lost; return its id.
 
-    Every target must be in reach and hold no store. A first attempt that failed half-way is finished, under its id.
-    Raises ValueError where `t` is not in 0..N-1, Conflict, Unavailable or NotConditional as
+    Every target must be in reach and hold no store. A first attempt that failed half-way is finished, under
+    its id. Raises ValueError where `t` is not in 0..N-1, Conflict, Unavailable or NotConditional as
     `membership.init_store`.
     """
     names = [register.name for register in registers]
@@ -131,8 +131,8 @@ class Group:
     def open_session(self, run: str, job: str = "") -> str:
         """Open `run` for saving and return the session's name; savers of older sessions are fenced from now on.
 
-        Processes of one `job` (any token without a dash) don't fence each other. First completes the manifests and
-        marks of the run that were seen on too few targets. Raises NoQuorum, InDoubt.
+        Processes of one `job` (any token without a dash) don't fence each other. First completes the
+        manifests and marks of the run that were seen on too few targets. Raises NoQuorum, InDoubt.
         """
         self.settle(run)
         return self._drive(commit.open_session(self._scope, run, _now(), job))

@@ -50,7 +50,10 @@ class Everything:
 
 
 def list_runs(view: View, enough: Callable[[Collection[str]], bool]) -> Steps[list[str] | None]:
-    """Return the runs of which the members hold anything. None: the targets that answered are not `enough`."""
+    """Return the runs of which the members hold anything.
+
+    None: the targets that answered are not `enough`.
+    """
     replies = yield Batch([[Request(target, "list", paths.RUNS)] for target in view.valid])
     heard = [target for target, (reply,) in zip(view.valid, replies, strict=True) if isinstance(reply, tuple)]
     if not enough(heard):

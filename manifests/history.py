@@ -190,9 +190,7 @@ def _checkpoint(
 ) -> Checkpoint:
     register = f"manifests/{paths.save_name(*key)}/000001"
     ranked = sorted(named.items(), key=lambda item: paths.split_manifest(item[0].partition("/")[2])[2:])
-    seen_on = tuple(
-        t for t in votes.holders.get(register, ()) if t in votes.heard and _is_save(votes, register, t)
-    )
+    seen_on = tuple(t for t in votes.holders.get(register, ()) if t in votes.heard and _is_save(votes, register, t))
     own = {random: mark for random, mark in marks.items() if mark.of == key}
     return Checkpoint(
         *key,

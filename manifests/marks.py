@@ -1,7 +1,7 @@
 """Marks: delete, undelete, tag and untag. Facts about a save that are only ever added.
 
-A delete mark beats every manifest, so that a target that was away can't bring a deleted save back. A mark is undone by
-another that names it; which came first by some clock never matters.
+A delete mark beats every manifest, so that a target that was away can't bring a deleted save back. A mark is
+undone by another that names it; which came first by some clock never matters.
 """
 
 from collections.abc import Iterable

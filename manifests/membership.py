@@ -45,7 +45,8 @@ def init_store(scope: Scope, members: Members) -> Steps[str]:
 def _finished(standings: Mapping[str, TargetStanding], members: Members) -> Steps[frozenset[str]]:
     """Return the targets that a call which stopped half-way made valid.
 
-    It can be taken for one only while nobody has voted: a target that isn't valid has no votes to have forgotten.
+    It can be taken for one only while nobody has voted: a target that isn't valid has no votes to have
+    forgotten.
     """
     valid = [name for name, s in standings.items() if s.state == "valid" and s.members == members]
     if not valid or len(valid) == len(standings):
@@ -106,9 +107,9 @@ def put_valid(token: TargetStanding, members: Members) -> Steps[None]:
 def readmit(scope: Scope, target: str) -> Steps[tuple[Problem, ...]]:
     """Make a member that was wiped, or whose standing is damaged, valid again; do nothing to one that is valid.
 
-    Whoever began to re-admit it before is replaced. Returns what could not be copied for want of a good copy. Raises
-    NoQuorum (fewer than R others count), Conflict (not a member, another store's, or taken over), Unavailable,
-    NotConditional.
+    Whoever began to re-admit it before is replaced. Returns what could not be copied for want of a good copy.
+    Raises NoQuorum (fewer than R others count), Conflict (not a member, another store's, or taken over),
+    Unavailable, NotConditional.
     """
     view = yield from view_to_copy(scope)
     if view.is_valid(target):
@@ -123,7 +124,10 @@ def readmit(scope: Scope, target: str) -> Steps[tuple[Problem, ...]]:
 
 
 def view_to_copy(scope: Scope) -> Steps[View]:
-    """Read a view on which a new member can learn everything. Raises NoQuorum; Conflict where changes compete."""
+    """Read a view on which a new member can learn everything.
+
+    Raises NoQuorum; Conflict where changes compete.
+    """
     view = yield from survey(scope)
     if not view.can_copy(view.valid):
         raise no_quorum(view, "re-admit a target", readings_needed)
@@ -147,8 +151,8 @@ def _readmissible(view: View, target: str) -> TargetStanding:
 def _put_identity_again(standing: TargetStanding, store_id: str) -> Steps[None]:
     """Put the identity, over a damaged one: the statements with it show that the target was this store's.
 
-    It comes after the token. Put before, it could make a target valid whose identity was lost, and the token would
-    then invalidate a target that counts.
+    It comes after the token. Put before, it could make a target valid whose identity was lost, and the token
+    would then invalidate a target that counts.
     """
     if standing.identity is None and standing.numbers:
         data = seal(Identity(store_id=store_id, target=standing.target))
@@ -157,7 +161,10 @@ def _put_identity_again(standing: TargetStanding, store_id: str) -> Steps[None]:
 
 
 def _read_everything(view: View) -> Steps[tuple[Members, list[Vote], tuple[Problem, ...]] | None]:
-    """Read a good copy of every vote of every run, and the newest members. None: targets changed meanwhile."""
+    """Read a good copy of every vote of every run, and the newest members.
+
+    None: targets changed meanwhile.
+    """
     runs = yield from list_runs(view, view.can_copy)
     if runs is None:
         return None

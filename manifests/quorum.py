@@ -145,9 +145,7 @@ def no_quorum(view: View, verb: str, needed: Callable[[Members], int]) -> NoQuor
     reasons = view.reasons()
     need = max(needed(members) for members in view.sets)
     others = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-    message = (
-        f"{len(view.valid)} of {len(view.targets)} commit targets count; to {verb}, {need} must ({others})"
-    )
+    message = f"{len(view.valid)} of {len(view.targets)} commit targets count; to {verb}, {need} must ({others})"
     return NoQuorum(message, valid=len(view.valid), needed=need, members=len(view.targets), reasons=reasons)
 
 

@@ -104,9 +104,7 @@ def together(parts: Sequence[Steps[T]]) -> Steps[list[T]]:
     return [results[i] for i in range(len(parts))]
 
 
-def drive(
-    steps: Steps[T], registers: Mapping[str, Register], sleep: Callable[[float], object] = time.sleep
-) -> T:
+def drive(steps: Steps[T], registers: Mapping[str, Register], sleep: Callable[[float], object] = time.sleep) -> T:
     """Run `steps` to their end.
 
     All lanes of a batch run at once, so a dead register costs one time-out a batch.

@@ -80,9 +80,7 @@ def unchanged(standings: Iterable[TargetStanding]) -> Steps[frozenset[str]]:
     return frozenset(
         standing.target
         for standing, (listing, token) in zip(before, replies, strict=True)
-        if token == standing.sealed
-        and isinstance(listing, tuple)
-        and tuple(_numbers(listing)) == standing.numbers
+        if token == standing.sealed and isinstance(listing, tuple) and tuple(_numbers(listing)) == standing.numbers
     )
 
 
@@ -157,6 +155,4 @@ def _judge_statements(
         if latest := valid.get(statement.incarnation):
             return replace(standing, state="valid", reason="", members=latest.members)
         return standing
-    return TargetStanding(
-        target, "absent", "its statements lost their token: wiped", identity, numbers=numbers
-    )
+    return TargetStanding(target, "absent", "its statements lost their token: wiped", identity, numbers=numbers)

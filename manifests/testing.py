@@ -9,9 +9,7 @@ from manifests.errors import Unavailable
 from manifests.schema import Copy, Manifest, Reference, Tolerance
 
 
-def save_manifest(
-    run: str, session: str, ordinal: int, *, step: int | None = None, kind: str = "save"
-) -> Manifest:
+def save_manifest(run: str, session: str, ordinal: int, *, step: int | None = None, kind: str = "save") -> Manifest:
     """Return a manifest whose index is named but nowhere: the protocol never looks at what a manifest names."""
     index = Reference(path=paths.index(run, "0" * 32), size=1, raw_size=1, sha256="0" * 64, targets=["a"])
     return Manifest(
@@ -27,12 +25,12 @@ def save_manifest(
 
 @dataclass
 class MemoryRegister:
-    """A register in memory. Faults:
+    """A register in memory, with faults.
 
-    `down`, `failing`: out of reach. `lose_before`, `lose_after`: so many puts whose reply is lost before, or after, they
-    took effect. `hold_late`: puts are lost now and take effect when `land` is called. `refuse_empty`: so many
+    `down`, `failing`: out of reach. `lose_before`, `lose_after`: so many puts whose reply is lost before, or after,
+    they took effect. `hold_late`: puts are lost now and take effect when `land` is called. `refuse_empty`: so many
     put-if-absents are refused although nothing is there (a spurious 409). `conditional` False: put-if-absent
-    overwrites and reports success, as a store does that ignores If-None-Match. `wipe`: everything is gone.
+    overwrites and reports success, as a store does that ignores If-None-Match. `requests` counts the calls.
     """
 
     name: str
@@ -49,16 +47,19 @@ class MemoryRegister:
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
     def get(self, path: str) -> bytes | None:
+        """As `Register.get`."""
         with self._lock:
             self._reach(path)
             return self.objects.get(path)
 
     def list(self, prefix: str) -> list[str]:
+        """As `Register.list`."""
         with self._lock:
             self._reach(prefix)
             return [path for path in self.objects if path.startswith(prefix)]
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
+        """As `Register.put_if_absent`."""
         with self._lock:
             if self.refuse_empty and path not in self.objects:
                 self.refuse_empty -= 1
@@ -66,6 +67,7 @@ class MemoryRegister:
             return bool(self._put(path, lambda: self._create(path, data)))
 
     def put(self, path: str, data: bytes) -> None:
+        """As `Register.put`."""
         with self._lock:
             self._put(path, lambda: self.objects.__setitem__(path, data))
 

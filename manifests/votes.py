@@ -51,9 +51,7 @@ def vote_path(view: View, target: str, run: str, name: str) -> str:
     return paths.commit_prefix(run, view.incarnation(target)) + name
 
 
-def cast(
-    view: View, run: str, name: str, data: bytes, before: tuple[str, bytes] | None = None
-) -> Steps[Tally]:
+def cast(view: View, run: str, name: str, data: bytes, before: tuple[str, bytes] | None = None) -> Steps[Tally]:
     """Put a vote on every target that counts and find out where it counts.
 
     The vote is put if absent and read back; only when that has ended on all targets is each holder asked
@@ -76,9 +74,7 @@ def cast(
     return Tally(held, others)
 
 
-def complete_vote(
-    scope: Scope, run: str, name: str, data: bytes
-) -> Steps[tuple[View, frozenset[str]] | None]:
+def complete_vote(scope: Scope, run: str, name: str, data: bytes) -> Steps[tuple[View, frozenset[str]] | None]:
     """Cast a vote of an own, random name until it is complete.
 
     None: in doubt. Raises NoQuorum before anything is put.
@@ -113,9 +109,7 @@ def list_votes(view: View, run: str) -> Steps[Votes]:
     return Votes(frozenset(heard), holders, tuple(sorted(name for name in holders if not _is_known(name))))
 
 
-def read_copies(
-    view: View, run: str, votes: Votes, names: Sequence[str], every: Collection[str]
-) -> Steps[None]:
+def read_copies(view: View, run: str, votes: Votes, names: Sequence[str], every: Collection[str]) -> Steps[None]:
     """Read a good copy of each of `names`, the whole set of copies of those in `every`, into `votes`.
 
     Each name is asked of one target, turn by turn so that the load spreads, and of the next where the copy is
@@ -124,9 +118,7 @@ def read_copies(
     left = {name: _in_turn(votes.holders[name], i) for i, name in enumerate(names)}
     while left:
         asked = [
-            (name, target)
-            for name, holders in left.items()
-            for target in (holders if name in every else holders[:1])
+            (name, target) for name, holders in left.items() for target in (holders if name in every else holders[:1])
         ]
         replies = yield Batch([[Request(t, "get", vote_path(view, t, run, name))] for name, t in asked])
         for (name, target), (reply,) in zip(asked, replies, strict=True):

@@ -32,7 +32,7 @@ def test_o07_latest_is_found_by_commit_records_alone():
 
 @pytest.mark.parametrize("bit", [8, 700, 2400])
 def test_o43_one_damaged_copy_hides_nothing_and_is_healed(bit):
-    group, targets, session = three_saves()
+    group, targets, _ = three_saves()
     path = paths_under(targets[0], "manifests")[1]
     before = targets[0].objects[path]
     targets[0].damage(path, bit)

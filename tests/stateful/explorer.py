@@ -1,16 +1,18 @@
 """An exhaustive explorer of the commit protocol: the code that runs in production, request by request.
 
-A *world* is the contents of every register, the puts still in flight, and where each actor stands. From a world,
-every actor's next request (of any lane of its batch) may be performed, fail, or lose its reply before or after it takes
-effect; a put in flight may land; a target may be wiped; an actor may die. All worlds that can be reached within the
-budgets of a scenario are visited once, and the promises are checked in each of them.
+A *world* is the contents of every register, the puts still in flight, and where each actor stands. From a
+world, every actor's next request (of any lane of its batch) may be performed, fail, or lose its reply before
+or after it takes effect; a put in flight may land; a target may be wiped; an actor may die. All worlds that
+can be reached within the budgets of a scenario are visited once, and the promises are checked in each of
+them.
 
-Generators can't be copied, so where an actor stands is the list of replies it was given: it is run again from the start
-for each new list, once (`Actor.node`). Contents are interned, so a world is a small tuple of numbers.
+Generators can't be copied, so where an actor stands is the list of replies it was given: it is run again from
+the start for each new list, once (`Actor.node`). Contents are interned, so a world is a small tuple of
+numbers.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -250,8 +252,8 @@ class Explorer:
     def moves(self, world: World) -> Iterator[tuple[Any, World]]:
         """Yield everything that may happen next, with what says what it is.
 
-        Where some lane only reads what nothing else can change any more, nothing but that lane: whatever else may
-        happen can as well happen after it (a persistent set; Godefroid, Partial-Order Methods, 1996).
+        Where some lane only reads what nothing else can change any more, nothing but that lane: whatever else
+        may happen can as well happen after it (a persistent set; Godefroid, Partial-Order Methods, 1996).
         """
         for i, place in enumerate(world.actors):
             for lane in self._open_lanes(i, place):
@@ -377,17 +379,16 @@ class Explorer:
     def run(self) -> None:
         """Visit every world. Raises Violation with the way to the first world that breaks a promise."""
         seen = {self.first}
-        stack: list[tuple[World, Iterator[tuple[Any, World]]]] = [(self.first, self.moves(self.first))]
+        stack = [self.moves(self.first)]
         way: list[Any] = []
         while stack:
-            world, moves = stack[-1]
-            for text, after in moves:
+            for text, after in stack[-1]:
                 if after in seen:
                     continue
                 seen.add(after)
                 way.append(text)
                 self._visit(after, way)
-                stack.append((after, self.moves(after)))
+                stack.append(self.moves(after))
                 break
             else:
                 stack.pop()

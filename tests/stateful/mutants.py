@@ -1,4 +1,7 @@
-"""The protocol with one rule left out each. The checkers must find every one of them, or they would prove nothing."""
+"""The protocol with one rule left out each.
+
+The checkers must find every one of them, or they would prove nothing.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -35,19 +38,25 @@ def votes_are_checked_one_by_one() -> Iterator[None]:
     """Ask each target for its incarnation right after its own vote: there may be no instant at which all held."""
 
     def cast(view: View, run: str, name: str, data: bytes, before: tuple[str, bytes] | None = None) -> Steps[Tally]:
+        ahead = [before] if before else []
         lanes = []
         for target in view.valid:
             path, at = votes.vote_path(view, target, run, name), view.standings[target]
-            lanes.append([
-                *([Request(target, "put_if_absent", votes.vote_path(view, target, run, before[0]), before[1])] if before else []),
-                Request(target, "put_if_absent", path, data),
-                Request(target, "get", path),
-                Request(target, "list", paths.INCARNATIONS),
-                Request(target, "get", paths.standing(at.token)),
-            ])
-        replies = yield Batch(lanes)
-        held = {t for t, (*_, found, _, token) in zip(view.valid, replies) if found == data and token == view.standings[t].sealed}
-        return Tally(frozenset(held), {t: lane[-3] for t, lane in zip(view.valid, replies) if isinstance(lane[-3], bytes) and lane[-3] != data})
+            lanes.append(
+                [
+                    *(
+                        Request(target, "put_if_absent", votes.vote_path(view, target, run, n), d)
+                        for n, d in (*ahead, (name, data))
+                    ),
+                    Request(target, "get", path),
+                    Request(target, "list", paths.INCARNATIONS),
+                    Request(target, "get", paths.standing(at.token)),
+                ]
+            )
+        replies = dict(zip(view.valid, (yield Batch(lanes)), strict=True))
+        own = {t for t, lane in replies.items() if lane[-3] == data and lane[-1] == view.standings[t].sealed}
+        others = {t: lane[-3] for t, lane in replies.items() if isinstance(lane[-3], bytes) and lane[-3] != data}
+        return Tally(frozenset(own), others)
 
     with mock.patch("manifests.commit.cast", cast), mock.patch.object(votes, "cast", cast):
         yield

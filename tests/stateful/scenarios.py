@@ -71,9 +71,7 @@ def repairer(target: str) -> Phase:
 
 def settler() -> Phase:
     """Complete what was seen on too few targets."""
-    return Phase(
-        lambda scope: with_view(scope, None, lambda view: heal.settle(view, RUN)), lambda outcome: None, VOTES
-    )
+    return Phase(lambda scope: with_view(scope, None, lambda view: heal.settle(view, RUN)), lambda outcome: None, VOTES)
 
 
 def reader() -> Phase:
@@ -102,7 +100,9 @@ class Promises:
         """Check what was reported against what can be read now, at once, from any R targets that count."""
         if not world.facts:
             return None
-        saves = {kind: {save for what, save in world.facts if what == kind} for kind in ("committed", "voided", "deleted")}
+        saves = {
+            kind: {save for what, save in world.facts if what == kind} for kind in ("committed", "voided", "deleted")
+        }
         for live, dead in self._readings(explorer, world.contents):
             if lost := saves["committed"] - live - dead:
                 return f"lost: {lost} was reported committed"
@@ -116,7 +116,7 @@ class Promises:
     def _check_reads(explorer: Explorer, world: World) -> str | None:
         """Check what readers saw, request by request, against what had been reported before they began."""
         for what, read in world.facts:
-            if what == "read" and any(w in {"committed"} and s not in read for w, s in explorer.first.facts):
+            if what == "read" and any(save not in read for _, save in explorer.first.facts):
                 return f"a reader saw {set(read)} and not what had been committed before"
         return None
 
@@ -165,8 +165,8 @@ class Promises:
 class Scenario:
     """N registers of which t may be lost, what acts on them, and how often each fault may happen.
 
-    `committed`: save 1 is committed before anything else happens. `coarse`: see `Explorer`. At most `attempts` are
-    made by each operation.
+    `committed`: save 1 is committed before anything else happens. `coarse`: see `Explorer`. At most
+    `attempts` are made by each operation.
     """
 
     n: int
@@ -187,7 +187,9 @@ class Scenario:
             facts = frozenset({("committed", (SESSION, 1))})
         contents = {name: register.objects for name, register in registers.items()}
         with mock.patch.object(quorum, "ATTEMPTS", self.attempts):
-            explorer = Explorer(self.t, contents, self.actors, self.budget, facts, coarse=self.coarse, max_worlds=max_worlds)
+            explorer = Explorer(
+                self.t, contents, self.actors, self.budget, facts, coarse=self.coarse, max_worlds=max_worlds
+            )
             promises = Promises(self.t)
             explorer.check, explorer.check_end = promises.check, promises.check_end
             explorer.run()

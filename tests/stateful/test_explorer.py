@@ -86,8 +86,7 @@ def test_o71_o72_every_interleaving_keeps_every_promise(name: str) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", LARGE)
 def test_every_interleaving_of_larger_scenarios_keeps_every_promise(name: str) -> None:
-    explorer = LARGE[name].explore()
-    print(f"{name}: {explorer.worlds} worlds, {explorer.ended} ends")
+    assert LARGE[name].explore().worlds > 50_000
 
 
 BROKEN = [

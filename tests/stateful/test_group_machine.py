@@ -1,7 +1,7 @@
 """The commit protocol under random faults, against a model that is right because it does nothing but remember.
 
-Operations are interleaved request by request. What the model holds is what callers were told; whatever may be read, from
-every choice of targets that a reader may be left with, must agree with it.
+Operations are interleaved request by request. What the model holds is what callers were told; whatever may be
+read, from every choice of targets that a reader may be left with, must agree with it.
 """
 
 from itertools import combinations, islice
@@ -239,4 +239,6 @@ TestGroupMachine.settings = settings(max_examples=40, stateful_step_count=50, **
 
 @pytest.mark.soak
 class TestGroupMachineLong(GroupMachine.TestCase):
-    settings = settings(max_examples=3000, stateful_step_count=120, deadline=None, suppress_health_check=list(HealthCheck))
+    settings = settings(
+        max_examples=3000, stateful_step_count=120, deadline=None, suppress_health_check=list(HealthCheck)
+    )
