@@ -181,6 +181,7 @@ def _judge(opened: Opened, report: DoctorReport) -> None:
     standings = group.standings
     for health in report.targets:
         _judge_standing(health, standings.get(health.name), members.targets)
+    report.targets += [_unnamed(name) for name in members.targets if name not in opened.targets]
     report.quorums = quorums_of(config, len(members.targets), members.t)
     valid = sum(standings[name].state == "valid" for name in members.targets if name in standings)
     silent = sum(standings[name].state == "unreachable" for name in members.targets if name in standings)
@@ -199,6 +200,11 @@ def _judge_standing(health: TargetHealth, standing: manifests.TargetStanding | N
     health.standing = standing.state if health.name in members else "no member"
     if health.standing != "valid" and not health.problems:
         _add(health, f"{health.standing}: {standing.reason or 'not among the commit targets of the store'}", DEGRADED)
+
+
+def _unnamed(name: str) -> TargetHealth:
+    problem = "a commit target of the store that store.toml doesn't name; put another in its place with ckpt repair"
+    return TargetHealth(name, "", "", commit=True, reachable=False, problems=[problem], code=DEGRADED)
 
 
 def _worst(report: DoctorReport) -> int:

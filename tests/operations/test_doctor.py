@@ -6,12 +6,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 
 from ckptstore.operations.doctor import examine
 from ckptstore.targets import wrapper
 from manifests import paths
 from tests.operations.test_setup import Overwriting
-from tests.support import make_store
+from tests.support import make_store, reopen
 
 
 @pytest.fixture
@@ -44,6 +45,14 @@ def test_a_target_out_of_reach(store):
     assert report.exit_code == 3
     assert (only(report).name, only(report).reachable) == ("b", False)
     assert (report.loading_survives, report.saving_survives, report.tolerance) == (1, 1, (1, 1))
+
+
+def test_a_member_that_the_settings_do_not_name(store):
+    fewer = [target for target in store.config.targets if target.name != "c"]
+    report = examine(reopen(store.root, structs.replace(store.config, targets=fewer)).opened)
+    assert report.exit_code == 3
+    assert (only(report).name, only(report).reachable) == ("c", False)
+    assert report.loading_survives == 1
 
 
 def test_a_wiped_target(store):

@@ -136,7 +136,7 @@ def test_o62_hostile_safetensors_files_are_refused_by_name(tmp_path, name):
 
 def test_saving_a_file_holds_the_window_and_not_the_file(tmp_path):
     """Anonymous memory; the file's own pages are the kernel's to drop."""
-    size = 256 << 20
+    size = 160 << 20
     script = f"""
 import re, sys
 from pathlib import Path
