@@ -8,55 +8,24 @@ nothing is ever written outside the path given.
 import json
 import mmap
 import os
-import secrets
-import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
 
 from ckptstore.dtypes import OBJECT, dtype_named
-from ckptstore.errors import CorruptError, NotFoundError, UsageError
+from ckptstore.errors import CorruptError, NotFoundError
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.operations.assembly import Part, parts_of, read_object, read_parts, tensor_bytes
 from ckptstore.operations.folder import FILES, StoredFile, files_from_bytes, whole_name
+from ckptstore.operations.placing import SAFETENSORS, FileToWrite, RestorePlan, checked, publish, staging
 from ckptstore.operations.safetensors_file import lay_out_file
 from ckptstore.source import Source
 
-SAFETENSORS = ".safetensors"
 OBJECTS = "objects.json"
 
 __all__ = ["FileToWrite", "RestorePlan", "plan_restore", "restore"]
-
-
-@dataclass(frozen=True)
-class FileToWrite:
-    """A file: `header` (empty for one kept whole), then each tensor at its offset. `objects` instead: a JSON file."""
-
-    path: str
-    size: int
-    header: bytes = b""
-    offsets: tuple[tuple[str, int], ...] = ()
-    objects: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class RestorePlan:
-    """What is to be written below `folder`. `fresh`: the folder itself is made, and nothing is there yet."""
-
-    folder: Path
-    files: tuple[FileToWrite, ...]
-    left_out: tuple[str, ...]
-    replaced: tuple[str, ...]
-    fresh: bool
-
-    @property
-    def bytes(self) -> int:
-        """All of it; objects as what they take at most is not known before."""
-        return sum(file.size for file in self.files)
 
 
 def plan_restore(source: Source, path: Path, include: Sequence[str] = (), *, force: bool = False) -> RestorePlan:
@@ -73,15 +42,15 @@ def plan_restore(source: Source, path: Path, include: Sequence[str] = (), *, for
         raise NotFoundError(f"no tensor or object matches {asked}", hint="see their names: ckpt ls --tensors")
     if place.suffix == SAFETENSORS:
         files, left_out = _one_file(source, place.name, stored, wanted)
-        return _checked(RestorePlan(place.parent, files, left_out, (), fresh=False), place, force=force)
+        return checked(RestorePlan(place.parent, files, left_out, (), fresh=False), place, force=force)
     plan = RestorePlan(place, _folder(source, stored, wanted), (), (), fresh=not place.exists())
-    return _checked(plan, place, force=force)
+    return checked(plan, place, force=force)
 
 
 def restore(source: Source, plan: RestorePlan, observer: Observer = ignore) -> None:
     """Write it. Raises `DataLost`, `OutOfReach`, `CorruptError`, `OSError`; what was there before is untouched then."""
     limit = source.opened.config.window_bytes // 2
-    with _staging(plan) as stage:
+    with staging(plan) as stage:
         for file in plan.files:
             target = stage / file.path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +60,7 @@ def restore(source: Source, plan: RestorePlan, observer: Observer = ignore) -> N
                 _write_tensors(
                     source, file, target, limit, lambda done: observer(Progress("restore", done, plan.bytes))
                 )
-        _publish(plan, stage)
+        publish(plan, stage)
 
 
 # -- what goes into which file ----------------------------------------
@@ -226,71 +195,3 @@ def _parsed(fqn: str, data: bytes) -> object:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise CorruptError(f"object {fqn!r:.100} is not JSON: {error}", hint="run: ckpt verify", key=fqn) from error
-
-
-# -- names ----------------------------------------
-
-
-def _checked(plan: RestorePlan, place: Path, *, force: bool) -> RestorePlan:
-    """What is in the way: refused, unless it may be replaced."""
-    is_file = place.suffix == SAFETENSORS
-    wrong = place.is_dir() if is_file else place.exists() and not place.is_dir()
-    if wrong:
-        kind = "a folder" if is_file else "a file"
-        raise UsageError(
-            f"{place} is {kind}", hint=f"name a path that ends in {SAFETENSORS} for a file, another for a folder"
-        )
-    there = tuple(file.path for file in plan.files if os.path.lexists(plan.folder / file.path))
-    occupied = [] if is_file or plan.fresh else sorted(entry.name for entry in place.iterdir())
-    if (there or occupied) and not force:
-        found = ", ".join((there or tuple(occupied))[:5])
-        raise UsageError(
-            f"{plan.folder} holds {found} already", hint="name another path, or replace what is there: --force"
-        )
-    for file in plan.files:
-        _check_inside(plan.folder, file.path)
-    return RestorePlan(plan.folder, plan.files, plan.left_out, there, plan.fresh)
-
-
-def _check_inside(folder: Path, path: str) -> None:
-    """No link on the way may lead out of the folder, and no folder may stand where a file is to be."""
-    target = folder / path
-    if not target.parent.resolve().is_relative_to(folder.resolve()):
-        raise UsageError(f"{target} leads out of {folder} by a link", hint="restore to another path")
-    if target.is_dir() and not target.is_symlink():
-        raise UsageError(f"{target} is a folder, where a file is to be", hint="restore to another path")
-
-
-@contextmanager
-def _staging(plan: RestorePlan) -> Iterator[Path]:
-    """A fresh folder on the same file system, gone afterwards whatever happens."""
-    token = secrets.token_hex(4)
-    stage = (
-        plan.folder.parent / f".{plan.folder.name}.{token}.part" if plan.fresh else plan.folder / f".ckpt-{token}.part"
-    )
-    stage.mkdir(parents=True)
-    try:
-        yield stage
-    finally:
-        shutil.rmtree(stage, ignore_errors=True)
-
-
-def _publish(plan: RestorePlan, stage: Path) -> None:
-    if plan.fresh:
-        stage.rename(plan.folder)
-        _sync(plan.folder.parent)
-        return
-    for file in plan.files:
-        _check_inside(plan.folder, file.path)
-        target = plan.folder / file.path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        (stage / file.path).replace(target)
-        _sync(target.parent)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
