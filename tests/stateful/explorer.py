@@ -6,41 +6,19 @@ or after it takes effect; a put in flight may land; a target may be wiped; an ac
 can be reached within the budgets of a scenario are visited once, and the promises are checked in each of
 them.
 
-Generators can't be copied, so where an actor stands is the list of replies it was given: it is run again from
-the start for each new list, once (`Actor.node`). Contents are interned, so a world is a small tuple of
-numbers.
+Where an actor stands (`actors`) and what a register holds (`contents`) are numbered, so a world is a small tuple.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from manifests.errors import ManifestError, Unavailable
-from manifests.paths import IDENTITY, INCARNATIONS
-from manifests.quorum import Scope
-from manifests.registers import Batch, Reply, Request, Steps, drive, perform
-from manifests.standing import read_standings
-from manifests.testing import MemoryRegister
+from actors import Actor, Fact, Phase
+from contents import Contents, matter
 
-Partial = tuple[tuple[Any, ...], ...]
-"""The replies so far to each lane of a batch."""
-
-Fact = tuple[str, Any]
-"""What an actor reported: ("committed", save), ("voided", save), ("deleted", save)."""
-
-
-@dataclass(frozen=True)
-class Phase:
-    """One operation of an actor: makes its steps; `fact` turns the result or error into what is reported, if anything.
-
-    `writes`: what it may put: "votes", and "standing of a" where it may change what target a counts for.
-    """
-
-    steps: Callable[[Scope], Steps[Any]]
-    fact: Callable[[Any], Fact | None]
-    writes: frozenset[str] = frozenset()
+from manifests.errors import Unavailable
+from manifests.registers import Reply, Request
 
 
 class Budget(NamedTuple):
@@ -57,113 +35,6 @@ class Violation(AssertionError):
     """A promise was broken; holds the steps that led there."""
 
 
-@dataclass
-class Node:
-    """Where an actor stands: the batch it waits for, or its outcome."""
-
-    lanes: tuple[tuple[Request, ...], ...] = ()
-    done: bool = False
-    fact: Fact | None = None
-    history: tuple[int, tuple[Any, ...]] = (0, ())
-    shape: tuple[tuple[int, int], ...] = ()
-    next: dict[Any, "Node"] = field(default_factory=dict)
-    reads_standings: bool = False
-    numbers: tuple[tuple[int, ...], ...] = ()
-
-    def __post_init__(self) -> None:
-        requests = [request for lane in self.lanes for request in lane]
-        self.reads_standings = (
-            len({request.verb for request in requests}) == 1
-            and requests[0].verb in {"get", "list"}
-            and all(request.path.startswith((INCARNATIONS, IDENTITY)) for request in requests)
-        )
-
-
-class Actor:
-    """The tree of everything that an actor may come to, grown as it is explored.
-
-    A *place* is a node and the replies so far to each lane of its batch; places are interned too.
-    """
-
-    def __init__(self, name: str, targets: tuple[str, ...], phases: list[Phase], *, coarse: bool) -> None:
-        self.name, self.targets, self.phases, self.coarse = name, targets, phases, coarse
-        self.places: list[tuple[Node, Partial]] = []
-        self._interned: dict[tuple[int, Partial], int] = {}
-        self.replays = 0
-        self.writes = frozenset[str]().union(*(phase.writes for phase in phases))
-        self.ended = self.place(Node(done=True), ())
-        self.start = self.enter(self._node(0, ()))
-
-    def place(self, node: Node, partial: Partial) -> int:
-        """Return the number of a place."""
-        key = id(node), partial
-        if key not in self._interned:
-            self._interned[key] = len(self.places)
-            self.places.append((node, partial))
-        return self._interned[key]
-
-    def enter(self, node: Node) -> int:
-        """Return the place at the start of a node's batch. All that have ended are at one place."""
-        if node.done:
-            return self.ended
-        return self.place(node, tuple(() for _ in node.lanes))
-
-    def after(self, node: Node, replies: Partial) -> Node:
-        """Return the node that follows when the batch was answered by `replies`."""
-        if replies not in node.next:
-            phase, before = node.history
-            node.next[replies] = self._node(phase, (*before, _reshape(node, replies)))
-        return node.next[replies]
-
-    def _node(self, phase: int, replies: tuple[Any, ...]) -> Node:
-        """Run phase `phase` with these replies to its batches; go on to the next phase where it ends."""
-        self.replays += 1
-        count = iter(range(1000))
-        scope = Scope(self.targets, "s", lambda: f"{self.name.lower()}{phase}x{next(count)}")
-        steps = self.phases[phase].steps(scope)
-        try:
-            batch = _skip_pauses(steps, next(steps))
-            for reply in replies:
-                batch = _skip_pauses(steps, steps.send(reply))
-        except StopIteration as stop:
-            return self._ended(phase, self.phases[phase].fact(stop.value))
-        except ManifestError as error:
-            return self._ended(phase, self.phases[phase].fact(error))
-        return self._waiting(batch, (phase, replies))
-
-    def _waiting(self, batch: Batch, history: tuple[int, tuple[Any, ...]]) -> Node:
-        """Return the node of a batch; where all is coarse, the lanes of one register become one."""
-        if not self.coarse:
-            return Node(tuple(map(tuple, batch.lanes)), history=history)
-        merged: dict[str, list[Request]] = {}
-        shape = []
-        for lane in batch.lanes:
-            requests = merged.setdefault(lane[0].target, [])
-            shape.append(([*merged].index(lane[0].target), len(lane)))
-            requests.extend(lane)
-        return Node(tuple(map(tuple, merged.values())), history=history, shape=tuple(shape))
-
-    def _ended(self, phase: int, fact: Fact | None) -> Node:
-        if phase + 1 == len(self.phases):
-            return Node(done=True, fact=fact)
-        following = self._node(phase + 1, ())
-        return replace(following, fact=fact, next={}, numbers=())
-
-
-def _reshape(node: Node, replies: Partial) -> Partial:
-    """Return the replies in the shape of the lanes before they were merged."""
-    if not node.shape:
-        return replies
-    rest = [iter(lane) for lane in replies]
-    return tuple(tuple(next(rest[lane]) for _ in range(length)) for lane, length in node.shape)
-
-
-def _skip_pauses(steps: Steps[Any], batch: Batch) -> Batch:
-    while not batch.lanes:
-        batch = steps.send(())
-    return batch
-
-
 class World(NamedTuple):
     """Everything that what may happen next depends on: numbers of interned things."""
 
@@ -175,7 +46,10 @@ class World(NamedTuple):
 
 
 class Explorer:
-    """Visits every world of a scenario. `look` reads the saves seen through a set of targets; see `check`."""
+    """Visits every world of a scenario.
+
+    `check` is asked in every world, and `check_end` where all actors have ended, for the promise that is broken.
+    """
 
     def __init__(
         self,
@@ -192,15 +66,10 @@ class Explorer:
         self.index = {name: k for k, name in enumerate(self.names)}
         self.coarse = coarse
         self.t = t
-        self.tables: list[dict[str, bytes]] = []
-        self._interned: dict[frozenset[tuple[str, bytes]], int] = {}
-        self._valid: dict[tuple[str, int], bool] = {}
-        self._applied: dict[tuple[int, int], tuple[Reply, int]] = {}
-        self._numbers: dict[Request, int] = {}
+        self.tables = Contents(self.names)
         self.down = {name: Unavailable(f"{name}: no reply", register=name, path="") for name in self.names}
         self.actors = [Actor(name, self.names, phases, coarse=coarse) for name, phases in actors.items()]
-        self.requests: list[Request] = []
-        contents = tuple(self.intern(dict(objects)) for objects in registers.values())
+        contents = tuple(self.tables.intern(dict(objects)) for objects in registers.values())
         self.first = World(contents, (), tuple(actor.start for actor in self.actors), budget, facts)
         self.max_worlds = max_worlds
         self.worlds = 0
@@ -208,44 +77,6 @@ class Explorer:
         self.outcomes: Counter[frozenset[Fact]] = Counter()
         self.check: Callable[[Explorer, World], str | None] = lambda explorer, world: None
         self.check_end: Callable[[Explorer, World], str | None] = lambda explorer, world: None
-
-    # -- registers -----------------------------------------------------------------------------------------
-
-    def intern(self, objects: dict[str, bytes]) -> int:
-        """Return the number of these contents."""
-        key = frozenset(objects.items())
-        if key not in self._interned:
-            self._interned[key] = len(self.tables)
-            self.tables.append(objects)
-        return self._interned[key]
-
-    def number(self, request: Request) -> int:
-        """Return the number of a request."""
-        if request not in self._numbers:
-            self._numbers[request] = len(self.requests)
-            self.requests.append(request)
-        return self._numbers[request]
-
-    def _numbered(self, node: Node, lane: int) -> tuple[int, ...]:
-        if not node.numbers:
-            node.numbers = tuple(tuple(map(self.number, requests)) for requests in node.lanes)
-        return node.numbers[lane]
-
-    def apply(self, contents: int, number: int) -> tuple[Reply, int]:
-        """Perform a request on contents; return the reply and the new contents."""
-        if (contents, number) not in self._applied:
-            request = self.requests[number]
-            register = MemoryRegister(request.target, dict(self.tables[contents]))
-            reply = perform(request, {request.target: register})
-            self._applied[contents, number] = reply, self.intern(register.objects)
-        return self._applied[contents, number]
-
-    def registers(self, contents: tuple[int, ...]) -> dict[str, MemoryRegister]:
-        """Return registers that hold `contents`, to run further steps on."""
-        return {
-            name: MemoryRegister(name, dict(self.tables[number]))
-            for name, number in zip(self.names, contents, strict=True)
-        }
 
     # -- what may happen -----------------------------------------------------------------------------------
 
@@ -267,10 +98,10 @@ class Explorer:
                 actors = _put(world.actors, i, self.actors[i].ended)
                 yield (i, "dies"), world._replace(actors=actors, budget=_less(world.budget, "crashes"))
         for j, (k, number) in enumerate(world.flight):
-            _, after = self.apply(world.contents[k], number)
+            _, after = self.tables.apply(world.contents[k], number)
             flight = world.flight[:j] + world.flight[j + 1 :]
             contents = _put(world.contents, k, after)
-            yield ("late", self.requests[number]), world._replace(contents=contents, flight=flight)
+            yield ("late", self.tables.requests[number]), world._replace(contents=contents, flight=flight)
         if world.budget.wipes:
             yield from self._wipes(world)
 
@@ -290,7 +121,7 @@ class Explorer:
             for request in requests:
                 if request.verb not in {"get", "list"}:
                     return False
-                reads.add(_matter(request))
+                reads.add(matter(request))
         return not any(reads & writes for writes in self._still_written(world, i))
 
     def _still_written(self, world: World, i: int) -> Iterator[frozenset[str]]:
@@ -298,7 +129,7 @@ class Explorer:
             if j != i and not actor.places[place][0].done:
                 yield actor.writes
         for _, number in world.flight:
-            yield frozenset({_matter(self.requests[number])})
+            yield frozenset({matter(self.tables.requests[number])})
 
     def _lane(self, world: World, i: int, lane: int) -> Iterator[tuple[Any, World]]:
         """Perform the next request of a lane, or the whole lane where the scenario is coarse; with every fault."""
@@ -310,8 +141,8 @@ class Explorer:
         requests = node.lanes[lane][first : None if self.coarse else first + 1]
         k = self.index[requests[0].target]
         given: tuple[Reply, ...] = ()
-        for request, number in zip(requests, self._numbered(node, lane)[first:], strict=False):
-            reply, after = self.apply(world.contents[k], number)
+        for request, number in zip(requests, self.tables.numbers(node, lane)[first:], strict=False):
+            reply, after = self.tables.apply(world.contents[k], number)
             for text, faulty in self._faults(world, k, number, after):
                 yield (i, request, text), self._answered(faulty, i, lane, (*given, self.down[request.target]))
             if after != world.contents[k]:
@@ -323,9 +154,9 @@ class Explorer:
         budget = world.budget
         if budget.failures:
             yield "fails", world._replace(budget=_less(budget, "failures"))
-        if after == world.contents[k]:
+        if self.tables.requests[number].verb not in {"put", "put_if_absent"}:
             return
-        if budget.lost:
+        if budget.lost and after != world.contents[k]:
             contents = _put(world.contents, k, after)
             yield "done, reply lost", world._replace(contents=contents, budget=_less(budget, "lost"))
         if budget.late:
@@ -338,7 +169,7 @@ class Explorer:
         while node.reads_standings:
             for lane, requests in enumerate(node.lanes):
                 k = self.index[requests[0].target]
-                replies = tuple(self.apply(world.contents[k], n)[0] for n in self._numbered(node, lane))
+                replies = tuple(self.tables.apply(world.contents[k], n)[0] for n in self.tables.numbers(node, lane))
                 world = self._answered(world, i, lane, replies)
             node, _ = self.actors[i].places[world.actors[i]]
         return world
@@ -357,22 +188,11 @@ class Explorer:
         return world._replace(actors=_put(world.actors, i, actor.enter(following)), facts=facts)
 
     def _wipes(self, world: World) -> Iterator[tuple[Any, World]]:
-        empty = self.intern({})
+        empty = self.tables.intern({})
         for k, name in enumerate(self.names):
             contents = _put(world.contents, k, empty)
-            if world.contents[k] != empty and len(self.names) - len(self.valid(contents)) <= self.t:
+            if world.contents[k] != empty and len(self.names) - len(self.tables.valid(contents)) <= self.t:
                 yield (name, "is wiped"), world._replace(contents=contents, budget=_less(world.budget, "wipes"))
-
-    def valid(self, contents: tuple[int, ...]) -> tuple[str, ...]:
-        """Return the targets that count."""
-        return tuple(n for n, number in zip(self.names, contents, strict=True) if self._is_valid(n, number))
-
-    def _is_valid(self, name: str, contents: int) -> bool:
-        key = name, contents
-        if key not in self._valid:
-            registers = {name: MemoryRegister(name, dict(self.tables[contents]))}
-            self._valid[key] = drive(read_standings([name]), registers)[name].state == "valid"
-        return self._valid[key]
 
     # -- the search ----------------------------------------------------------------------------------------
 
@@ -412,11 +232,6 @@ class Explorer:
         who, *what = move
         name = self.actors[who].name if isinstance(who, int) else who
         return f"{name}: {' '.join(map(_text, what))}"
-
-
-def _matter(request: Request) -> str:
-    """Return what a request reads or writes, in the words of `Phase.writes`."""
-    return f"standing of {request.target}" if request.path.startswith((INCARNATIONS, IDENTITY)) else "votes"
 
 
 def _put(items: tuple[Any, ...], i: int, item: Any) -> tuple[Any, ...]:

@@ -6,7 +6,8 @@ from itertools import combinations
 from typing import Any
 from unittest import mock
 
-from explorer import Budget, Explorer, Fact, Phase, World
+from actors import Fact, Phase
+from explorer import Budget, Explorer, World
 
 from manifests import commit, heal, membership, quorum
 from manifests.errors import ManifestError
@@ -123,9 +124,9 @@ class Promises:
     def _readings(self, explorer: Explorer, contents: tuple[int, ...]) -> list[tuple[set[Save], set[Save]]]:
         """Return (live, deleted) as read from each smallest set of targets that a reading may be made from."""
         if contents not in self._seen:
-            valid = explorer.valid(contents)
+            valid = explorer.tables.valid(contents)
             need = len(explorer.names) - self.t
-            registers = explorer.registers(contents)
+            registers = explorer.tables.registers(contents)
             self._seen[contents] = [self._read(registers, names) for names in combinations(valid, need)]
         return self._seen[contents]
 
@@ -145,7 +146,7 @@ class Promises:
         return self._ends[key]
 
     def _recover(self, explorer: Explorer, world: World) -> str | None:
-        registers = explorer.registers(world.contents)
+        registers = explorer.tables.registers(world.contents)
         count = iter(range(1000))
         try:
             group = Group.open([*registers.values()], store_id="s", random=lambda: f"end{next(count)}")
