@@ -57,22 +57,22 @@ class Opened:
             for spec in config.targets
         }
         self.domains = {place.target: place.domain for place in config.places}
+        self.executor = ThreadPoolExecutor(THREADS, thread_name_prefix="ckptstore")
+        """The threads that wait for targets; none is started before there is something to wait for."""
+        self._buffers: BufferPool | None = None
         self._pid = os.getpid()
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
 
-    @cached_property
+    @property
     def buffers(self) -> "BufferPool":
         """The window's stripe buffers. numpy is imported with them: looking at manifests needs neither."""
         from ckptstore.buffers import BufferPool
 
-        return BufferPool(self.config.window_bytes)
-
-    @cached_property
-    def executor(self) -> ThreadPoolExecutor:
-        """The threads that wait for targets."""
-        self.check_process()
-        return ThreadPoolExecutor(THREADS, thread_name_prefix="ckptstore")
+        with self._lock:
+            if self._buffers is None:
+                self._buffers = BufferPool(self.config.window_bytes)
+            return self._buffers
 
     def check_process(self) -> None:
         """Raise `ForkedClient` in a child that a fork gave this object to."""
@@ -89,7 +89,6 @@ class Opened:
 
     def writable(self) -> tuple[list[Place], dict[str, TargetError]]:
         """The targets that answer as the ones they should be, in the order of the config, and why others don't."""
-        self.check_process()
         failed = {name: error for name, error in self.on_targets(_why_not).items() if error is not None}
         return [place for place in self.config.places if place.target not in failed], failed
 
@@ -111,6 +110,7 @@ class Opened:
 
     def on_targets(self, ask: Callable[[Target], T], names: Iterable[str] | None = None) -> dict[str, T | TargetError]:
         """What `ask` gives for each target, or why it fails there; all are asked at once."""
+        self.check_process()
         chosen = list(self.targets if names is None else names)
         replies = self.executor.map(lambda name: _reply(ask, self.targets[name]), chosen)
         return dict(zip(chosen, replies, strict=True))
@@ -132,8 +132,7 @@ class Opened:
     def close(self) -> None:
         """Release threads and clients."""
         if os.getpid() == self._pid:
-            if "executor" in self.__dict__:
-                self.executor.shutdown()
+            self.executor.shutdown()
             for target in self.targets.values():
                 target.close()
 

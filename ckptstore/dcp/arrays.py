@@ -9,8 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch.distributed.tensor import DTensor
 
-from ckptstore.dcp.tensors import check_tensor, dtype_name, tensor_from_bytes, tensor_to_bytes, torch_dtype
+from ckptstore.dcp.tensors import check_tensor, dtype_name, tensor_from_bytes, torch_dtype
 from ckptstore.errors import UnsupportedValue
+from ckptstore.save.snapshot import tensor_bytes
 
 __all__ = ["array_from_json", "array_to_json", "tensor_from_json", "tensor_to_json"]
 
@@ -40,7 +41,7 @@ def tensor_to_json(tensor: torch.Tensor, path: str) -> dict[str, Any]:
     return {
         "dtype": dtype_name(tensor.dtype),
         "shape": list(tensor.shape),
-        "data": _base64(tensor_to_bytes(tensor)),
+        "data": _base64(tensor_bytes(tensor).tobytes()),
     }
 
 

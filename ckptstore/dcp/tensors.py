@@ -1,4 +1,4 @@
-"""Which tensors can be stored, and the logical bytes of one."""
+"""Which tensors can be stored, and what their dtypes are called."""
 
 from collections.abc import Callable
 
@@ -7,6 +7,7 @@ from torch.distributed.tensor import DTensor, Partial
 
 from ckptstore.dtypes import DTYPES
 from ckptstore.errors import UnsupportedValue
+from ckptstore.save.snapshot import reinterpreted
 
 __all__ = [
     "check_tensor",
@@ -14,12 +15,8 @@ __all__ = [
     "local_part",
     "same_bits",
     "tensor_from_bytes",
-    "tensor_to_bytes",
     "torch_dtype",
 ]
-
-_SAME_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""Dtypes that every kernel handles: few know sub-byte, bits and complex32 ones."""
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -79,12 +76,6 @@ _HINTS = {
 }
 
 
-def tensor_to_bytes(tensor: torch.Tensor) -> bytes:
-    """The tensor's values in row-major order, bit for bit; a view's logical values, not its storage."""
-    flat = _reinterpreted(tensor.detach().cpu()).contiguous().reshape(-1)
-    return flat.view(torch.uint8).numpy().tobytes()
-
-
 def tensor_from_bytes(data: bytes, dtype: torch.dtype, shape: list[int]) -> torch.Tensor:
     """A new tensor on the CPU. `RuntimeError` where the bytes aren't of that shape."""
     flat = torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
@@ -93,12 +84,4 @@ def tensor_from_bytes(data: bytes, dtype: torch.dtype, shape: list[int]) -> torc
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Bitwise equality: NaN payloads and the sign of zero count."""
-    return torch.equal(_reinterpreted(one.detach()), _reinterpreted(other.detach()))
-
-
-def _reinterpreted(tensor: torch.Tensor) -> torch.Tensor:
-    """The same bits as integers of the same size."""
-    resolved = tensor.resolve_conj().resolve_neg()
-    if resolved.dtype.itemsize in _SAME_SIZE:
-        return resolved.view(_SAME_SIZE[resolved.dtype.itemsize])
-    return torch.view_as_real(resolved).view(torch.int64)  # complex128
+    return torch.equal(reinterpreted(one.detach()), reinterpreted(other.detach()))

@@ -5,7 +5,10 @@ import torch
 
 from ckptstore.buffers import Bytes
 
-__all__ = ["object_bytes", "tensor_bytes"]
+_SAME_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Dtypes that every kernel handles: sub-byte and bits dtypes can be reinterpreted, but not copied with strides."""
+
+__all__ = ["object_bytes", "reinterpreted", "tensor_bytes"]
 
 
 def tensor_bytes(tensor: torch.Tensor) -> Bytes:
@@ -13,13 +16,18 @@ def tensor_bytes(tensor: torch.Tensor) -> Bytes:
 
     Conjugate and negative views are resolved: what is stored is what the tensor's elements are, not their storage.
     """
-    plain = tensor.detach().resolve_conj().resolve_neg()
-    flat = plain.to("cpu").contiguous().reshape(-1)
-    if not flat.numel():
-        return np.empty(0, np.uint8)
-    return flat.view(torch.uint8).numpy()
+    flat = reinterpreted(tensor.detach()).to("cpu").contiguous().reshape(-1)
+    return flat.view(torch.uint8).numpy() if flat.numel() else np.empty(0, np.uint8)
 
 
 def object_bytes(data: bytes | bytearray | memoryview) -> Bytes:
     """Bytes as the pipeline wants them."""
     return np.frombuffer(data, np.uint8)
+
+
+def reinterpreted(tensor: torch.Tensor) -> torch.Tensor:
+    """The same bits as integers of the same size."""
+    resolved = tensor.resolve_conj().resolve_neg()
+    if resolved.dtype.itemsize in _SAME_SIZE:
+        return resolved.view(_SAME_SIZE[resolved.dtype.itemsize])
+    return torch.view_as_real(resolved).view(torch.int64)  # complex128: two float64 an element
