@@ -56,17 +56,17 @@ def _finished(standings: Mapping[str, TargetStanding], members: Members) -> Step
 
 
 def put_identity(target: str, store_id: str) -> Steps[None]:
-    """Put `ckptstore.json`, twice: NotConditional is raised where the target takes it the second time.
+    """Put `ckptstore.json`, and again: NotConditional is raised where the target takes it every time.
 
-    The second put holds the same bytes, so that even such a target keeps what it had. Raises Conflict,
-    Unavailable.
+    Every put holds the same bytes, so that even such a target keeps what it had; and three more of them, because a
+    put whose reply was lost may be reported as done once. Raises Conflict, Unavailable.
     """
     data = seal(Identity(store_id=store_id, target=target))
     put = Request(target, "put_if_absent", paths.IDENTITY, data)
-    ((first, again, found),) = yield Batch([[put, put, Request(target, "get", paths.IDENTITY)]])
-    _raise_unavailable(first, again, found)
-    if again is not False:
-        message = f"{target} took a second put-if-absent of one name: it can hold fragments, but no votes"
+    ((*puts, found),) = yield Batch([[*[put] * 4, Request(target, "get", paths.IDENTITY)]])
+    _raise_unavailable(*puts, found)
+    if all(puts):
+        message = f"{target} took every put-if-absent of one name: it can hold fragments, but no votes"
         raise NotConditional(message, register=target)
     if found != data:
         raise Conflict(f"{target} holds the identity of another store, or a damaged one", target=target)

@@ -57,9 +57,18 @@ SMALL = {
     "three registers: a saver, failures, a wipe": Scenario(
         3, 1, {"S": [saver()], "R": [repairer("a")]}, Budget(wipes=1, failures=2), attempts=1
     ),
+    "four registers: a saver, a wipe, a repairer": Scenario(
+        4, 1, {"S": [saver()], "R": [repairer("a")]}, Budget(wipes=1), attempts=1
+    ),
 }
 
 LARGE = {
+    "five registers, two may be lost: a saver, a wipe, a repairer": Scenario(
+        5, 2, {"S": [saver()], "R": [repairer("a")]}, Budget(wipes=1), attempts=1
+    ),
+    "four registers: a saver, a collector, a late put": Scenario(
+        4, 1, {"S": [saver()], "V": [voider()]}, Budget(late=1), attempts=1
+    ),
     "three registers: a saver, two targets wiped in turn": Scenario(
         3, 1, {"S": [saver()], "R": [repairer("a")], "Q": [repairer("b")]}, Budget(wipes=2), attempts=1
     ),
