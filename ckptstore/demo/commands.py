@@ -17,7 +17,8 @@ LIMIT = 100.0  # seconds that a command may take; the longest takes five
 SETTINGS = """\
 name = "demo"
 code = "4+2"
-fragment_size = "128KiB"   # small, so that even a small model has two dozen stripes
+fragment_size = "256KiB"   # small, so that even a small model has a dozen stripes
+window = "6MiB"            # four of them in flight, so that a save can be caught half done
 """
 
 
@@ -86,16 +87,23 @@ class Commands:
             raise StuckError(f"ckpt {command} did not end within {LIMIT:.0f} s") from None
         return Answer(done.returncode, [json.loads(text) for text in done.stdout.splitlines()], done.stderr)
 
+    def shards(self, step: int) -> set[str]:
+        """Ask `ckpt show` for the shard ids of a checkpoint. Raises StuckError where it fails."""
+        return {shard["shard_id"] for shard in self._summary("show", str(step))["shards"]}
+
     def tolerances(self) -> dict[int, int]:
         """Ask `ckpt ls` for the checkpoints: how many targets each may lose, by step, the latest last.
 
         Raises StuckError where it fails.
         """
-        answer = self("ls")
-        if answer.code:
-            raise StuckError(f"ckpt ls failed, {answer}")
-        checkpoints = answer.summary["checkpoints"]
+        checkpoints = self._summary("ls")["checkpoints"]
         return {checkpoint["step"]: checkpoint["tolerance"]["targets"] for checkpoint in checkpoints}
+
+    def _summary(self, command: str, *options: str) -> dict[str, Any]:
+        answer = self(command, *options)
+        if answer.code:
+            raise StuckError(f"ckpt {command} failed, {answer}")
+        return answer.summary
 
 
 def target_table(backing: Backing) -> str:

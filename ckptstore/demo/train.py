@@ -14,7 +14,9 @@ from typing import Any
 import torch.distributed as dist
 
 import ckptstore
+from ckptstore.demo.faults import DieInSave
 from ckptstore.demo.trainer import TrainConfig, Trainer
+from ckptstore.events import ignore
 
 __all__ = ["main"]
 
@@ -35,9 +37,10 @@ class Journal:
 class Saver:
     """At most one save in flight: the next one waits for it, so the store's memory stays bounded."""
 
-    def __init__(self, run: Any, journal: Journal) -> None:
+    def __init__(self, run: Any, journal: Journal, die_in: int) -> None:
         self.run = run
         self.journal = journal
+        self._die_in = die_in
         self._handle: Any = None
         self._step = 0
 
@@ -46,7 +49,9 @@ class Saver:
         self.finish()
         self._step = trainer.number
         self.journal.write("saving", step=self._step)
-        self._handle = self.run.save_async(trainer.state(), step=self._step)
+        dies = trainer.rank == 1 and self._step == self._die_in
+        observer = DieInSave() if dies else ignore
+        self._handle = self.run.save_async(trainer.state(), step=self._step, observer=observer)
 
     def note(self) -> None:
         """Write to the journal when the save in flight is done."""
@@ -81,7 +86,7 @@ def train(options: argparse.Namespace) -> None:
     run = ckptstore.open(options.store).run(options.run) if options.store else None
     if options.resume:
         resume(run, trainer, journal)
-    saver = Saver(run, journal) if options.save_every and run else None
+    saver = Saver(run, journal, options.die_in_save) if options.save_every and run else None
     while trainer.number < options.steps:
         step = trainer.step()
         journal.write("step", step=step.number, loss=step.loss.hex(), samples=step.samples)
@@ -104,6 +109,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--store", type=Path, help="store.toml; without it nothing is saved or loaded")
     parser.add_argument("--run", default="demo", help="name of the run in the store")
     parser.add_argument("--save-every", type=int, default=0, help="steps between saves; 0 saves never")
+    parser.add_argument("--die-in-save", type=int, default=0, help="step in whose save rank 1 gets SIGKILL")
     parser.add_argument("--resume", action="store_true", help="go on from the latest checkpoint")
     parser.add_argument("--digest-at", type=int, nargs="*", default=[], help="steps to hash the state after")
     return parser.parse_args()

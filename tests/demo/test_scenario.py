@@ -7,7 +7,9 @@ import pytest
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("places", [pytest.param([], id="directories"), pytest.param(["--s3"], id="s3")])
+@pytest.mark.parametrize(
+    "places", [pytest.param([], id="directories"), pytest.param(["--s3"], id="s3", marks=pytest.mark.servers)]
+)
 def test_all_of_it_holds(tmp_path, places):
     command = [sys.executable, "-m", "ckptstore.demo", "--folder", str(tmp_path / "demo-run"), *places]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
