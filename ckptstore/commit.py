@@ -83,8 +83,9 @@ class Commit:
     def _manifest(
         self, index: Index, reference: Reference, each: Sequence[Survives], saved: Sequence[SavedShard], about: About
     ) -> Manifest:
-        reached = weakest(each)
-        planned = self.opened.reachable_tolerance(self.opened.config.places)
+        votes = self.opened.votes_survive()
+        reached = weakest([votes, *each])
+        planned = weakest([votes, self.opened.reachable_tolerance(self.opened.config.places)])
         missing: Counter[str] = Counter()
         for shard in saved:
             missing.update(shard.missing)

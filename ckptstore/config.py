@@ -154,10 +154,11 @@ def _check_tolerance(config: Config) -> None:
         raise ConfigError(
             f"require_tolerance = {config.require_tolerance}: 0 or more is wanted", key="require_tolerance"
         )
-    if reached < config.require_tolerance:
+    commits = sum(target.commit for target in config.targets)
+    if min(reached, commits - 1) < config.require_tolerance:
         message = (
-            f"code {config.code} over {len(config.targets)} targets survives the loss of {reached}, "
-            f"require_tolerance asks for {config.require_tolerance}"
+            f"code {config.code} over {len(config.targets)} targets survives the loss of {reached}, {commits} commit "
+            f"targets that of {commits - 1}; require_tolerance asks for {config.require_tolerance}"
         )
-        hint = "add targets, choose a code with more parity, or set require_tolerance lower"
+        hint = "add targets (commit = true), choose a code with more parity, or set require_tolerance lower"
         raise ConfigError(message, key="require_tolerance", hint=hint)

@@ -97,6 +97,15 @@ class Opened:
         homes = [places[i].target for i in place_stripe("", 0, self.config.k + self.config.m, places)] if places else []
         return survives(homes, self.config.k, self.domains)
 
+    def votes_survive(self, counting: Iterable[str] | None = None) -> Survives:
+        """How many targets may be lost with commit targets enough left to find what is stored: R = N - t of them.
+
+        `counting`: the commit targets that count now; all of them unless told.
+        """
+        members = self.group.members
+        names = members.targets if counting is None else set(members.targets) & set(counting)
+        return survives(names, len(members.targets) - members.t, self.domains)
+
     def require(self, places: list[Place], failed: Mapping[str, TargetError]) -> None:
         """Raise `ToleranceError` unless what is saved onto `places` survives what `require_tolerance` asks."""
         reached, required = self.reachable_tolerance(places).targets, self.config.require_tolerance

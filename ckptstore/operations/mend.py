@@ -147,7 +147,7 @@ class Mender:
     def _tolerance(self, index: Reference, shards: Sequence[ShardReference]) -> Survives:
         """What the new version survives, counted from what it says."""
         domains = self.opened.domains
-        each = [survives(index.targets, 1, domains)]
+        each = [self.opened.votes_survive(), survives(index.targets, 1, domains)]
         for shard in shards:
             each.append(survives(shard.record.targets, 1, domains))
             each.append(record_survives(fetch_record(shard, self.opened.targets), domains))

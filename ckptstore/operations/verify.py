@@ -102,7 +102,7 @@ def check(opened: Opened, history: History, checkpoint: Checkpoint, fraction: fl
         health.state = "unknown" if isinstance(error, OutOfReach) else "lost"
         health.tolerance = Survives(-1, -1)
         return health
-    _judge(opened, health, checkpoint)
+    _judge(opened, health, checkpoint, history.heard)
     return health
 
 
@@ -145,13 +145,14 @@ def _chosen_stripes(shard_id: str, count: int, fraction: float) -> Iterator[int]
             yield stripe
 
 
-def _judge(opened: Opened, health: CheckpointHealth, checkpoint: Checkpoint) -> None:
+def _judge(opened: Opened, health: CheckpointHealth, checkpoint: Checkpoint, heard: Sequence[str]) -> None:
     stripes = [stripe for shard in health.shards for stripe in shard.stripes]
     silent = {finding.target for finding in health.findings if finding.kind == "unreachable"}
     each = [stripe.survives(opened.domains) for stripe in stripes]
     each.append(_copies(opened, checkpoint.manifest.copies[0].index.targets, health.bad_indexes, silent))
     each += [_copies(opened, s.reference.record.targets, s.bad_records, silent) for s in health.shards]
     each.append(_copies(opened, checkpoint.seen_on, {}, silent))
+    each.append(opened.votes_survive(heard))
     health.tolerance = weakest(each)
     health.findings += _doubled(opened, health)
     if any(stripe.lost for stripe in stripes):

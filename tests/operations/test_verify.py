@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from ckptstore.config import Config
 from ckptstore.errors import AccessDenied, NotFoundError
@@ -197,6 +198,19 @@ def test_the_tolerance_counts_what_is_left(store):
     assert store.verify().tolerance == (0, 0)
     store.remove(store.fragment(manifest, 0, stripe=2))
     assert store.verify().tolerance == (0, 0)
+
+
+def test_the_tolerance_is_never_more_than_the_votes_survive(store):
+    """Of three commit targets one may be lost: with two gone nobody can tell what is stored."""
+    store.opened.group.change_members(list("abc"), 1)
+    specs = [replace(spec, commit=spec.name in "abc") for spec in store.config.targets]
+    later = reopen(store.root, replace(store.config, targets=specs))
+    manifest = later.save(ARRAYS)
+    assert (manifest.tolerance.targets, manifest.planned.targets) == (1, 1)
+    health = later.verify()
+    assert (health.state, health.tolerance.targets) == ("good", 1)
+    later.take_away("b")
+    assert later.verify().tolerance.targets == 0
 
 
 def test_domains_are_counted(tmp_path):
