@@ -22,11 +22,12 @@ def demo(call: Call, s3: S3 = False, folder: Folder = Path("demo-run")) -> int:
     repairs. Makes a store of its own in --folder. Takes about three minutes, and needs torch.
     """
     import sys
+    from importlib.util import find_spec
 
-    try:
-        from ckptstore.demo.stage import run_demo
-    except ImportError as error:
-        raise UsageError(f"the demo needs {error.name}", hint="pip install 'ckptstore[torch]'") from error
+    if find_spec("torch") is None:
+        raise UsageError("the demo trains a model, and torch is not installed", hint="pip install 'ckptstore[torch]'")
+    from ckptstore.demo.stage import run_demo
+
     with redirect_stdout(sys.stderr if call.output.as_json else sys.stdout):
         code = run_demo(folder, s3=s3)
     return call.output.summary(code, folder=str(folder))
