@@ -64,9 +64,7 @@ class Comparison:
         for _ in range(ROUNDS):
             for name in order.sample(list(self.runs), len(self.runs)):
                 times[name] += turn(self.runs[name])
-        return {
-            name: self.smaller.get(name, self.size) / statistics.median(t) / 1e9 for name, t in times.items()
-        }
+        return {name: self.smaller.get(name, self.size) / statistics.median(t) / 1e9 for name, t in times.items()}
 
 
 @dataclass(frozen=True)

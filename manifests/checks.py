@@ -130,9 +130,7 @@ def json_value(found: Any, field: str) -> None:
             return
         level = [inner for outer in level for inner in _items(outer, field)]
     if level:
-        raise NestingTooDeep(
-            f"{field} is nested deeper than {MAX_DEPTH} levels", field=field, limit=MAX_DEPTH
-        )
+        raise NestingTooDeep(f"{field} is nested deeper than {MAX_DEPTH} levels", field=field, limit=MAX_DEPTH)
 
 
 def _items(found: Any, field: str) -> Iterable[Any]:

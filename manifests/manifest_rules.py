@@ -52,9 +52,7 @@ def _check_copies(manifest: Manifest) -> None:
 
 def _check_kind(manifest: Manifest) -> None:
     first = manifest.kind in {"save", "void"}
-    checks.value(
-        manifest.version == 1, [first], f"version {manifest.version} of kind {manifest.kind}: being first"
-    )
+    checks.value(manifest.version == 1, [first], f"version {manifest.version} of kind {manifest.kind}: being first")
     if manifest.kind == "void":
         checks.count(len(manifest.copies), 0, "copies")
     else:

@@ -175,9 +175,7 @@ def manifests_prefix(run: str, incarnation: str) -> str:
     return f"{commit_prefix(run, incarnation)}manifests/"
 
 
-def manifest(
-    run: str, incarnation: str, session: str, ordinal: int, version: int, random: str | None = None
-) -> str:
+def manifest(run: str, incarnation: str, session: str, ordinal: int, version: int, random: str | None = None) -> str:
     """Return the name of a manifest. Version 1, a register, has no random part; later ones must have one."""
     if (version == 1) != (random is None):
         raise UnsafeName(f"version {version} of a manifest with random part {random!r}", name=random)
@@ -230,7 +228,5 @@ def _number(number: int, what: str) -> str:
 
 def _parse_number(text: str, name: str) -> int:
     if not _NUMBER.fullmatch(text) or f"{int(text):06d}" != text:
-        raise UnsafeName(
-            f"{shown(name)} does not hold a number of six to nine digits where it must", name=name
-        )
+        raise UnsafeName(f"{shown(name)} does not hold a number of six to nine digits where it must", name=name)
     return int(text)

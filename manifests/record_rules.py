@@ -185,7 +185,5 @@ def _check_contiguous(ranges: list[_Range], start: int, end: int) -> None:
     for offset, length, field in [*ranges, _Range(end, 0, "length")]:
         if offset != at:
             error, what = (MissingRange, "leaves a hole") if offset > at else (OverlappingRange, "overlaps")
-            raise error(
-                f"{field} starts at {offset}, not at {at}: it {what}", field=field, found=offset, expected=at
-            )
+            raise error(f"{field} starts at {offset}, not at {at}: it {what}", field=field, found=offset, expected=at)
         at = offset + length

@@ -118,9 +118,7 @@ class TensorTable(Stored, kw_only=True, dict=True):
     def _places(self) -> list[_Place]:
         """The place of each tensor, and the end of the columns."""
         chunks = list(accumulate(self.chunks.count, initial=0))
-        dimensions = accumulate(
-            (n * len(shape) for n, shape in zip(self.runs, self.shape, strict=True)), initial=0
-        )
+        dimensions = accumulate((n * len(shape) for n, shape in zip(self.runs, self.shape, strict=True)), initial=0)
         return [
             _Place(run, dimension, chunks[run])
             for run, dimension in zip(accumulate(self.runs, initial=0), dimensions, strict=True)

@@ -55,7 +55,5 @@ def not_understood(document: Document) -> list[str]:
 def check_understood(document: Document) -> None:
     """Raise NotUnderstood if nothing may be written, pruned or trusted because of `document`."""
     if unknown := not_understood(document):
-        message = (
-            f"this release does not know {', '.join(unknown)}: upgrade ckptstore before changing this run"
-        )
+        message = f"this release does not know {', '.join(unknown)}: upgrade ckptstore before changing this run"
         raise NotUnderstood(message, unknown=unknown)

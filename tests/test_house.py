@@ -120,9 +120,5 @@ def test_looking_at_a_store_does_not_import_torch(module):
 def test_nothing_is_left_to_do():
     """No TODO, no FIXME in what a user can reach."""
     marks = ("TO" + "DO", "FIX" + "ME", "XXX")
-    wrong = [
-        path
-        for path, _ in modules()
-        if any(mark in (ROOT / path).read_text(encoding="utf-8") for mark in marks)
-    ]
+    wrong = [path for path, _ in modules() if any(mark in (ROOT / path).read_text(encoding="utf-8") for mark in marks)]
     assert not wrong

@@ -60,9 +60,7 @@ def record(**changes) -> manifests.ShardRecord:
                 aliases=["tied"],
             ),
             manifests.TensorEntry(name="e", fqn="e", dtype="int64", shape=[0, 5], offset=8096, nbytes=0),
-            manifests.TensorEntry(
-                name="object:s", fqn="s", dtype="object", shape=[1905], offset=8096, nbytes=1905
-            ),
+            manifests.TensorEntry(name="object:s", fqn="s", dtype="object", shape=[1905], offset=8096, nbytes=1905),
         ],
     }
     return manifests.ShardRecord(**fields | changes)
@@ -155,9 +153,7 @@ def records(draw) -> manifests.ShardRecord:
     for i, size in enumerate(sizes):
         fqn = f"{i}{draw(TEXT)}"
         tensors.append(
-            manifests.TensorEntry(
-                name=fqn, fqn=fqn, dtype="float32", shape=[size], offset=offset, nbytes=4 * size
-            )
+            manifests.TensorEntry(name=fqn, fqn=fqn, dtype="float32", shape=[size], offset=offset, nbytes=4 * size)
         )
         offset += 4 * size
     stripes, at = [], 0
@@ -168,9 +164,7 @@ def records(draw) -> manifests.ShardRecord:
     for one in stripes:
         one.crc = b"\x00\xff?>" * sum(-(-size // block) for size in fragment_sizes(one.length, k, m))
     code = manifests.CodeSpec(k=k, m=m, matrix=bytes(range(k * m)))
-    return record(
-        length=offset, codes=[code], stripes=stripes, tensors=tensors, digest=manifests.Digest(block=block)
-    )
+    return record(length=offset, codes=[code], stripes=stripes, tensors=tensors, digest=manifests.Digest(block=block))
 
 
 @st.composite
@@ -206,9 +200,7 @@ def indexes(draw) -> manifests.Index:
     for i in range(draw(st.integers(0, 3))):
         shape, parts = draw(boxes())
         shards = draw(st.lists(st.integers(0, 1), min_size=len(parts), max_size=len(parts)))
-        builder.add(
-            f"{i}{draw(TEXT)}", "float32", shape, [(*p, s) for p, s in zip(parts, shards, strict=True)]
-        )
+        builder.add(f"{i}{draw(TEXT)}", "float32", shape, [(*p, s) for p, s in zip(parts, shards, strict=True)])
     return index(tensors=builder.build(), structure=draw(JSON))
 
 

@@ -35,13 +35,8 @@ def test_names_are_those_of_the_format():
     assert paths.standing(3) == "incarnations/000003.json"
     assert paths.session("r", "1nc", SESSION) == "runs/r/commit/1nc/sessions/000012.5e55"
     assert paths.begun("r", "1nc", SESSION, 7) == "runs/r/commit/1nc/begun/000012.5e55.000007"
-    assert (
-        paths.manifest("r", "1nc", SESSION, 7, 1) == "runs/r/commit/1nc/manifests/000012.5e55.000007/000001"
-    )
-    assert (
-        paths.manifest("r", "1nc", SESSION, 7, 2, "ab")
-        == "runs/r/commit/1nc/manifests/000012.5e55.000007/000002.ab"
-    )
+    assert paths.manifest("r", "1nc", SESSION, 7, 1) == "runs/r/commit/1nc/manifests/000012.5e55.000007/000001"
+    assert paths.manifest("r", "1nc", SESSION, 7, 2, "ab") == "runs/r/commit/1nc/manifests/000012.5e55.000007/000002.ab"
     assert paths.mark("r", "1nc", SESSION, 7, "ab") == "runs/r/commit/1nc/marks/000012.5e55.000007/ab"
     assert paths.index("r", "ab") == "runs/r/index/ab"
     assert paths.record("r", "ab") == "runs/r/shards/ab"

@@ -32,9 +32,7 @@ def stream() -> tuple[bytes, int]:
     plain = save(tensors())
     header = int.from_bytes(plain[:8], "little")
     padded = -(-(8 + header) // 4096) * 4096
-    return (padded - 8).to_bytes(8, "little") + plain[8 : 8 + header].ljust(padded - 8) + plain[
-        8 + header :
-    ], padded
+    return (padded - 8).to_bytes(8, "little") + plain[8 : 8 + header].ljust(padded - 8) + plain[8 + header :], padded
 
 
 def entries(start: int) -> list[manifests.TensorEntry]:
@@ -42,9 +40,7 @@ def entries(start: int) -> list[manifests.TensorEntry]:
     for name, value in sorted(tensors().items(), key=lambda item: (-item[1].itemsize, item[0])):
         shape, nbytes = list(value.shape), value.nbytes
         found.append(
-            manifests.TensorEntry(
-                name=name, fqn=name, dtype=str(value.dtype), shape=shape, offset=start, nbytes=nbytes
-            )
+            manifests.TensorEntry(name=name, fqn=name, dtype=str(value.dtype), shape=shape, offset=start, nbytes=nbytes)
         )
         start += nbytes
     return found

@@ -20,9 +20,7 @@ TYPES = [
     found
     for module in (schema, table)
     for found in vars(module).values()
-    if isinstance(found, type)
-    and issubclass(found, stored.Stored)
-    and found not in {stored.Stored, stored.Document}
+    if isinstance(found, type) and issubclass(found, stored.Stored) and found not in {stored.Stored, stored.Document}
 ]
 KINDS = "ShardRecord|Index|Manifest|Mark|Identity|Standing"
 EXAMPLES = dict(re.findall(rf"an? ({KINDS})\b[^`]*?:\n\n```json\n(.*?)\n```", PAGE))

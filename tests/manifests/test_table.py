@@ -17,9 +17,7 @@ from manifests.table import Run
 
 def built(shape, parts, shards=None):
     builder = manifests.TableBuilder()
-    builder.add(
-        "w", "float32", shape, [(*part, (shards or {}).get(i, i % 2)) for i, part in enumerate(parts)]
-    )
+    builder.add("w", "float32", shape, [(*part, (shards or {}).get(i, i % 2)) for i, part in enumerate(parts)])
     return builder.build()
 
 
@@ -29,9 +27,7 @@ def test_chunks_that_went_in_come_out_sorted(tiling, rnd):
     shape, parts = tiling
     expected = sorted((*part, i) for i, part in enumerate(parts))
     rnd.shuffle(parts)
-    entry = built(shape, [part for *part, _ in expected], dict(enumerate(shard for *_, shard in expected)))[
-        "w"
-    ]
+    entry = built(shape, [part for *part, _ in expected], dict(enumerate(shard for *_, shard in expected)))["w"]
     assert entry == ("w", "float32", tuple(shape), expected)
 
 

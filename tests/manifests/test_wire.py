@@ -82,9 +82,7 @@ def test_gzip_carries_no_time():
 
 def referred(stored: bytes, raw_size: int) -> manifests.Reference:
     digest = hashlib.sha256(stored).hexdigest()
-    return manifests.Reference(
-        path="runs/r/index/a", size=len(stored), raw_size=raw_size, sha256=digest, targets=["a"]
-    )
+    return manifests.Reference(path="runs/r/index/a", size=len(stored), raw_size=raw_size, sha256=digest, targets=["a"])
 
 
 def test_wrong_size_and_digest_are_told_apart():
@@ -198,9 +196,7 @@ def test_a_newer_major_version_is_refused():
     assert (caught.value.found, caught.value.known) == (2, 1)
 
 
-@pytest.mark.parametrize(
-    "found", [[1], [0, 1], [1, -1], [True, 0], "1.0", [1, 0, 0], [1.0, 0], {}, [1, 1000]]
-)
+@pytest.mark.parametrize("found", [[1], [0, 1], [1, -1], [True, 0], "1.0", [1, 0, 0], [1.0, 0], {}, [1, 1000]])
 def test_a_format_that_is_no_version_is_refused(found):
     raw = json.loads(manifests.encode(manifest())) | {"format": found}
     with pytest.raises(errors.FormatError):
@@ -340,9 +336,7 @@ def meaning(data: bytes):
     """The JSON value; of byte strings what base64 stands for, whatever the unused bits of its last digit."""
 
     def bytes_of(raw):
-        return raw | {
-            key: base64.b64decode(raw[key]) for key in ("crc", "matrix") if isinstance(raw.get(key), str)
-        }
+        return raw | {key: base64.b64decode(raw[key]) for key in ("crc", "matrix") if isinstance(raw.get(key), str)}
 
     return json.loads(data, object_hook=bytes_of)
 
