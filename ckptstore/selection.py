@@ -1,9 +1,10 @@
 """Which checkpoint is meant: latest, a step, a name, a tag, or a key; decided from a run's history alone."""
 
 import os
+import warnings
 from dataclasses import dataclass
 
-from ckptstore.errors import NotFoundError
+from ckptstore.errors import NotFoundError, OutOfReach
 from ckptstore.opened import Opened, protocol_errors
 from manifests import Checkpoint, History, Manifest, paths
 
@@ -48,9 +49,21 @@ class Selected:
 
 
 def select(opened: Opened, run: str, selector: Selector) -> Selected:
-    """Read the run's history and decide. Raises `NotFoundError`, naming what there is."""
-    with protocol_errors():
-        history = opened.group.history(run)
+    """Read the run's history and decide. Raises `NotFoundError`, naming what there is, and `OutOfReach`.
+
+    Where too few commit targets answer to be sure, one that is asked for by step, name, tag or key is loaded all the
+    same if it is seen, with a warning: its data was durable before its manifest was put. The latest is not guessed at.
+    """
+    try:
+        with protocol_errors():
+            history = opened.group.history(run)
+    except OutOfReach as error:
+        if selector == Selector():
+            error.hint = "run: ckpt doctor; a checkpoint named by its step can be loaded if it is seen"
+            raise
+        with protocol_errors():
+            history = opened.group.glimpse(run)
+        warnings.warn(f"{error.message}: a newer {selector}, or that it was deleted, may not be seen", stacklevel=2)
     checkpoint = select_from(history, selector)
     return Selected(checkpoint.manifest, key_of(checkpoint))
 

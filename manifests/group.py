@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from manifests import change, commit, heal, marks, membership, paths
-from manifests.history import Checkpoint, History, Problem, read_history
+from manifests.history import Checkpoint, History, Problem, glimpse_history, read_history
 from manifests.log import Event, read_log
 from manifests.quorum import Scope, View, survey, with_view
 from manifests.registers import Register, Steps, T, drive
@@ -167,6 +167,10 @@ class Group:
     def history(self, run: str) -> History:
         """Read what a run holds: one list a target, one get a manifest or mark."""
         return self._attempt(lambda view: read_history(view, run))
+
+    def glimpse(self, run: str) -> History:
+        """Read what can be seen of a run with fewer targets than a reading takes; see `history.glimpse_history`."""
+        return self._drive(with_view(self._scope, None, lambda view: glimpse_history(view, run), survey))
 
     def checkpoint(self, run: str, session: str, ordinal: int) -> Checkpoint:
         """Read one save, live or deleted. Raises NoSuchCheckpoint."""

@@ -120,6 +120,17 @@ def read_history(view: View, run: str) -> Steps[History | None]:
     return assemble(view, run, votes)
 
 
+def glimpse_history(view: View, run: str) -> Steps[History | None]:
+    """Read what the targets in reach hold, however few: whatever is seen is loadable, but there may be more.
+
+    A newer save, or a delete mark, may be on targets that were not heard. None: targets changed; read a new view.
+    """
+    votes = yield from list_votes(view, run)
+    yield from read_copies(view, run, votes, votes_in(votes, "manifests", "marks"), contested_manifests(votes))
+    kept = yield from view.check(votes.heard)
+    return assemble(view, run, votes) if kept == votes.heard else None
+
+
 def contested_manifests(votes: Votes) -> set[str]:
     """Return the inner names of the manifests that may be a void on some of the targets."""
     voiding = {name.removeprefix(VOIDING) for name in votes_in(votes, VOIDING.rstrip("/"))}

@@ -10,7 +10,7 @@ from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 import ckptstore
 from ckptstore.dcp import StoreReader, StoreWriter
 from ckptstore.dtypes import DTYPES, OBJECT
-from ckptstore.errors import DtypeMismatch, NotFoundError, UnsupportedValue, UsageError
+from ckptstore.errors import DtypeMismatch, NotFoundError, OutOfReach, UnsupportedValue, UsageError
 from ckptstore.opened import release, shared
 from tests.dcp.folder import own_error
 from tests.support import make_store
@@ -273,3 +273,19 @@ def test_o37_tied_weights_are_stored_once_and_stay_tied(config):
     apart = {"head": torch.zeros(100, 100)}
     run.load(apart, step=1, strict=False)
     assert torch.equal(apart["head"], weight)
+
+
+def test_a_step_that_is_seen_loads_though_too_few_targets_tell_what_is_latest(config, tmp_path):
+    state = {"w": torch.randn(300, 300)}
+    for name in "be":
+        (tmp_path / name).rename(tmp_path / f"{name}.gone")
+    run = ckptstore.open(config).run("r")
+    assert run.save(state, step=1).tolerance.targets == 1
+    (tmp_path / "a").rename(tmp_path / "a.gone")
+    release(config)
+    with pytest.raises(OutOfReach, match="3 of 6 commit targets"):
+        run.load({"w": torch.zeros(300, 300)})
+    loaded = {"w": torch.zeros(300, 300)}
+    with pytest.warns(UserWarning, match="may not be seen"):
+        run.load(loaded, step=1)
+    assert torch.equal(loaded["w"], state["w"])
