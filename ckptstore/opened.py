@@ -26,6 +26,7 @@ from ckptstore.errors import (
     NotFoundError,
     OutOfReach,
     TargetError,
+    TargetUnavailable,
     TargetUnusable,
     ToleranceError,
     UsageError,
@@ -118,10 +119,13 @@ class Opened:
             raise ToleranceError(message, hint="run: ckpt doctor", reached=reached, required=required)
 
     def on_targets(self, ask: Callable[[Target], T], names: Iterable[str] | None = None) -> dict[str, T | TargetError]:
-        """What `ask` gives for each target, or why it fails there; all are asked at once."""
+        """What `ask` gives for each target, or why it fails there; all are asked at once.
+
+        A target that store.toml doesn't list is out of reach: it may hold what it always held.
+        """
         self.check_process()
         chosen = list(self.targets if names is None else names)
-        replies = self.executor.map(lambda name: _reply(ask, self.targets[name]), chosen)
+        replies = self.executor.map(lambda name: _reply(ask, name, self.targets.get(name)), chosen)
         return dict(zip(chosen, replies, strict=True))
 
     def next_save(self, run: str, job: str) -> tuple[str, int]:
@@ -165,7 +169,9 @@ def _why_not(target: Target) -> TargetError | None:
     return None
 
 
-def _reply(ask: Callable[[Target], T], target: Target) -> T | TargetError:
+def _reply(ask: Callable[[Target], T], name: str, target: Target | None) -> T | TargetError:
+    if target is None:
+        return TargetUnavailable(f"{name} is not among the store's targets", target=name)
     try:
         return ask(target)
     except TargetError as error:

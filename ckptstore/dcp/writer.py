@@ -11,7 +11,7 @@ import os
 from typing import Any
 
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
-from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
+from torch.distributed.checkpoint.planner import SavePlan, SavePlanner, WriteItemType
 from torch.distributed.checkpoint.storage import StorageWriter, WriteResult
 from torch.futures import Future
 
@@ -24,6 +24,7 @@ from ckptstore.dcp.ranks import RankSave
 from ckptstore.errors import UsageError
 from ckptstore.events import Observer, ignore
 from ckptstore.opened import JOB, Opened, shared
+from ckptstore.save.stream import check_name
 from manifests import FORMAT, Manifest, encode
 
 __all__ = ["StoreWriter"]
@@ -90,6 +91,8 @@ class StoreWriter(StorageWriter):
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
         """Keep what this rank holds. A plan that is sent empty because it was cached leaves the last one standing."""
         check_paths(plan.planner_data)
+        for item in plan.items:
+            check_name(item.index.fqn, is_object=item.type is WriteItemType.BYTE_IO)
         if plan.usable:
             self._items = list(plan.items)
         self._rank.items = getattr(self, "_items", [])

@@ -3,10 +3,20 @@
 from collections.abc import Mapping
 from typing import TypeVar
 
-from ckptstore.errors import CorruptError, OutOfReach, TargetError
+from ckptstore.errors import CorruptError, OutOfReach, TargetError, TargetUnavailable, UsageError
 from ckptstore.events import FragmentDamaged, Observer, ignore
 from ckptstore.targets.base import Target
-from manifests import Document, FormatError, Reference, ShardRecord, ShardReference, unpack
+from manifests import (
+    Document,
+    FormatError,
+    NewerFormat,
+    NotUnderstood,
+    Reference,
+    ShardRecord,
+    ShardReference,
+    check_understood,
+    unpack,
+)
 
 AnyDocument = TypeVar("AnyDocument", bound=Document)
 
@@ -37,19 +47,20 @@ def fetch_stored(
 ) -> tuple[AnyDocument, bytes]:
     """The document referred to and its bytes as they are stored, from the first target that holds it whole.
 
-    Raises `CorruptError` when every copy is missing or damaged, `OutOfReach` when some copy could not be asked for.
+    Raises `CorruptError` when every copy is missing or damaged, `OutOfReach` when some copy could not be asked for,
+    `UsageError` for what a newer release wrote.
     """
     reasons: dict[str, str] = {}
     unreachable = False
     for name in reference.targets:
         try:
-            if name in targets:
-                data = bytes(targets[name].get(reference.path))
-                return unpack(kind, data, reference), data
-            reasons[name] = "not among the store's targets"
+            data = bytes(_target(targets, name).get(reference.path))
+            return _understood(unpack(kind, data, reference)), data
         except TargetError as error:
             unreachable |= error.out_of_reach
             reasons[name] = error.message
+        except (NewerFormat, NotUnderstood) as error:
+            raise UsageError(f"{reference.path}: {error.message}", hint="upgrade ckptstore") from error
         except FormatError as error:
             reasons[name] = str(error)
         observer(FragmentDamaged(name, reference.path, reasons[name]))
@@ -58,3 +69,15 @@ def fetch_stored(
     if unreachable:
         raise OutOfReach(message, hint="run: ckpt doctor")
     raise CorruptError(message, hint="run: ckpt verify")
+
+
+def _target(targets: Mapping[str, Target], name: str) -> Target:
+    if name not in targets:
+        raise TargetUnavailable(f"{name} is not among the store's targets", target=name)
+    return targets[name]
+
+
+def _understood(document: AnyDocument) -> AnyDocument:
+    """Bytes that need a feature of a newer release would be read wrong by this one."""
+    check_understood(document)
+    return document

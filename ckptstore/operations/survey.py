@@ -99,11 +99,11 @@ def survey_document(
 ) -> dict[str, str]:
     """Check every copy of an index or record. Returns the targets whose copy is missing or damaged, and why."""
     counts.expected += len(reference.targets)
-    known = [name for name in reference.targets if name in opened.targets]
-    replies = opened.on_targets(lambda target: _check_copy(target.get(reference.path), kind, reference), known)
+    replies = opened.on_targets(
+        lambda target: _check_copy(target.get(reference.path), kind, reference), reference.targets
+    )
     bad: dict[str, str] = {}
-    for name in reference.targets:
-        reply = replies.get(name, f"{name} is not among the store's targets")
+    for name, reply in replies.items():
         counts.checked += not (isinstance(reply, TargetError) and reply.out_of_reach)
         if reply is not None:
             finding = _finding(what, name, reference.path, reply)
@@ -142,7 +142,7 @@ def _finding(what: str, target: str, path: str, reply: object) -> Finding:
     detail = reply.message if isinstance(reply, TargetError | FormatError) else str(reply)
     if isinstance(reply, ShortObject):
         return Finding("short", what, target, path, detail)
-    if isinstance(reply, ObjectNotFound | str):
+    if isinstance(reply, ObjectNotFound):
         return Finding("missing", what, target, path, detail)
     return Finding("corrupt" if isinstance(reply, FormatError) else "unreachable", what, target, path, detail)
 
@@ -159,14 +159,15 @@ def _compare_listing(opened: Opened, survey: ShardSurvey, counts: Counts) -> Non
     """One listing a target tells which fragments are there and how long they are."""
     shard = survey.shard
     prefix = paths.shard_data_prefix(shard.run, shard.record.shard_id)
-    known = [name for name in shard.record.targets if name in opened.targets]
-    listings = opened.on_targets(lambda target: {entry.path: entry.size for entry in target.list(prefix)}, known)
+    listings = opened.on_targets(
+        lambda target: {entry.path: entry.size for entry in target.list(prefix)}, shard.record.targets
+    )
     for stripe in survey.stripes:
         for fragment in range(stripe.want.shape.n):
             if stripe.want.shape.stored(fragment):
                 counts.expected += 1
                 home = stripe.home(fragment)
-                listing = listings.get(home, {}) if home else {}
+                listing = listings[home] if home else {}
                 _compare(stripe, fragment, listing, survey.findings, counts)
 
 

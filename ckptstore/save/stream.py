@@ -23,7 +23,7 @@ HEADER_ROOM = HEADER_LIMIT - 2 * ALIGNMENT
 ENTRY_ROOM = 120  # bytes of a header entry beside its names and numbers, rounded up
 LONGEST_NUMBER = 20  # digits of 2^63, and a comma
 
-__all__ = ["Piece", "Stream", "lay_out", "split"]
+__all__ = ["Piece", "Stream", "check_name", "lay_out", "split"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,16 @@ class Stream:
     length: int
 
 
+def check_name(fqn: str, *, is_object: bool = False) -> None:
+    """Refuse a key that no safetensors header can hold: `UnsupportedValue`. To be called before anything is written."""
+    if fqn == METADATA and not is_object:
+        raise UnsupportedValue(f"the key {fqn!r} is the safetensors header's own", key=fqn)
+    try:
+        fqn.encode()
+    except UnicodeEncodeError as error:
+        raise UnsupportedValue(f"the key {fqn[:80]!r} is not Unicode that can be stored", key=fqn) from error
+
+
 def split(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
     """Groups of pieces whose header each stays within what safetensors readers accept. Always one group at least."""
     group: list[Piece] = []
@@ -74,6 +84,8 @@ def split(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
 
 def lay_out(pieces: Sequence[Piece]) -> Stream:
     """Order the pieces, name them and give each its place."""
+    for piece in pieces:
+        check_name(piece.fqn, is_object=piece.is_object)
     ordered = sorted(pieces, key=lambda p: (p.is_object, -dtype_named(p.dtype).itemsize, p.fqn, tuple(p.range or ())))
     names = _names(ordered)
     header, base = _header(ordered, names)
@@ -86,12 +98,11 @@ def lay_out(pieces: Sequence[Piece]) -> Stream:
 
 
 def _names(pieces: Sequence[Piece]) -> list[str]:
-    taken = {METADATA: METADATA}
+    taken: dict[str, str] = {}
     names = []
     for piece in pieces:
-        _check_unicode(piece.fqn)
         name = f"object:{piece.fqn}" if piece.is_object else piece.fqn
-        if taken.get(name) == piece.fqn != METADATA and not piece.is_object:
+        if taken.get(name) == piece.fqn and not piece.is_object:
             name = f"{piece.fqn}@{','.join(map(str, piece.range or ()))}"
         if name in taken:
             message = f"{piece.fqn!r} and {taken[name]!r} would both be stored as {name!r}"
@@ -99,13 +110,6 @@ def _names(pieces: Sequence[Piece]) -> list[str]:
         taken[name] = piece.fqn
         names.append(name)
     return names
-
-
-def _check_unicode(fqn: str) -> None:
-    try:
-        fqn.encode()
-    except UnicodeEncodeError as error:
-        raise UnsupportedValue(f"the name {fqn[:80]!r} is not Unicode that can be stored", key=fqn) from error
 
 
 def _header(pieces: Sequence[Piece], names: Sequence[str]) -> tuple[bytes, int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ckptstore.errors import CorruptError
+from ckptstore.errors import CorruptError, UsageError
 from ckptstore.selection import Selector
 from manifests import Manifest, paths
 from tests.support import RUN, LocalStore, make_store, random_bytes, reference_to, replace_index
@@ -89,7 +89,6 @@ INDEX_EDITS: dict[str, Edit] = {
     "2^40 chunks": lambda i: i["tensors"]["chunks"]["count"].__setitem__(0, 1 << 40),
     "no tensors": lambda i: i.pop("tensors"),
     "an unknown field": lambda i: i.update(command="rm"),
-    "a newer major version": lambda i: i.update(format=[2, 0]),
     "nesting without end": lambda i: i.update(structure=json.loads("[" * 900 + "]" * 900)),
 }
 
@@ -99,6 +98,16 @@ def test_o62_a_hostile_index_is_refused(saved, edit):
     store, manifest = saved
     with_index(store, manifest, edit)
     assert_refused(store)
+
+
+@pytest.mark.parametrize(
+    "edit", [lambda i: i.update(format=[2, 0]), lambda i: i.update(requires=["encryption"])], ids=["format", "requires"]
+)
+def test_what_a_newer_release_wrote_is_refused_as_such(saved, edit):
+    store, manifest = saved
+    with_index(store, manifest, edit)
+    with pytest.raises(UsageError, match="upgrade"):
+        store.load()
 
 
 RECORD_EDITS: dict[str, Edit] = {
