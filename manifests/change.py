@@ -13,7 +13,7 @@ import msgspec
 from manifests import paths
 from manifests.errors import Conflict, NoQuorum, Unavailable
 from manifests.heal import heal, list_runs
-from manifests.membership import put_identity, put_token, readmit
+from manifests.membership import check_can_join, put_identity, put_token, readmit
 from manifests.quorum import Scope, View, change_needed, no_quorum, survey, with_view
 from manifests.registers import ATTEMPTS, Batch, Request, Steps, together
 from manifests.schema import Members, Standing
@@ -23,9 +23,9 @@ from manifests.seal import seal
 def change_members(scope: Scope, targets: Sequence[str], t: int) -> Steps[Members]:
     """Make `targets` the members, `t` of which may be lost; first finish any other change that was begun.
 
-    While it lasts, a save needs targets that count in both sets: change few of them at a time. Raises
-    NoQuorum, Conflict (another change got in between, or a target is another store's), Unavailable,
-    NotConditional. After an error do it again: it goes on from where it was.
+    While it lasts, a save needs targets that count in both sets: change few of them at a time. Raises NoQuorum,
+    Conflict (another change got in between, or a target is another store's), Unavailable, NotConditional,
+    NotUnderstood (a newer release uses an added target). After an error do it again: it goes on from where it was.
     """
     for _ in range(ATTEMPTS):
         view = yield from _view_to_change(scope)
@@ -55,6 +55,8 @@ def _propose(scope: Scope, view: View, targets: Sequence[str], t: int) -> Steps[
     if unknown := [name for name in added if name not in view.standings]:
         message = f"{', '.join(unknown)}: not among the targets that were opened"
         raise Unavailable(message, register=unknown[0], path="")
+    for name in added:
+        check_can_join(view.standings[name])
     yield from together([put_identity(name, view.store_id) for name in added])
     yield from together([put_token(view.standings[name], before, scope.random()) for name in added])
     after = Members(number=before.number + 1, targets=list(targets), t=t, old=before)

@@ -6,7 +6,7 @@
     │   ├── NestingTooDeep
     │   ├── DuplicateKey            one JSON object holds a key twice
     │   ├── NonFiniteNumber         NaN or an infinity, which JSON can't hold
-    │   ├── NewerFormat             written by a newer major version: upgrade
+    │   ├── NewerFormat             written by a newer major version: upgrade (a NotUnderstood too)
     │   ├── MissingField
     │   ├── UnknownField            in a document of a version whose fields are all known
     │   ├── WrongType
@@ -111,6 +111,13 @@ def shown(value: object) -> str:
     return text if len(text) <= LINE else f"{text[: LINE - 3]}..."
 
 
+class NotUnderstood(ManifestError):
+    """A document uses features or kinds of a newer release (`unknown`: their names).
+
+    It may be read around, but nothing may be written, pruned or trusted because of it.
+    """
+
+
 class FormatError(ManifestError):
     """A stored document breaks a rule of docs/format.md. `field` says where in the document."""
 
@@ -131,7 +138,7 @@ class NonFiniteNumber(FormatError):
     """A NaN or an infinity where only JSON numbers can be stored."""
 
 
-class NewerFormat(FormatError):
+class NewerFormat(FormatError, NotUnderstood):
     """The document's major version `found` is newer than this release knows (`known`)."""
 
 
@@ -197,13 +204,6 @@ class DigestMismatch(FormatError):
 
 class BadCompression(FormatError):
     """A gzip object is damaged, cut short or followed by other bytes (`path`)."""
-
-
-class NotUnderstood(ManifestError):
-    """A document uses features or kinds of a newer release (`unknown`: their names).
-
-    It may be read around, but nothing may be written, pruned or trusted because of it.
-    """
 
 
 class Unavailable(ManifestError):

@@ -108,10 +108,11 @@ def check_identity(identity: Identity) -> None:
     checks.name(paths.check_label, identity.target, "target")
 
 
-def check_standing(standing: Standing) -> None:
-    """Require a state that this release knows, and members that can make a quorum."""
+def check_standing(standing: Standing, *, understood: bool) -> None:
+    """Require members that can make a quorum, and a state that this release knows, if it knows what is required."""
     checks.name(paths.check_token, standing.incarnation, "incarnation")
-    checks.value(standing.state, ["joining", "valid"], "state")
+    if understood:
+        checks.value(standing.state, ["joining", "valid"], "state")
     _check_members(standing.members, "members.")
     if (old := standing.members.old) is not None:
         _check_members(old, "members.old.")

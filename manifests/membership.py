@@ -9,7 +9,7 @@ takes the re-admission over puts another token under that number, so that a late
 from collections.abc import Mapping, Sequence
 
 from manifests import paths
-from manifests.errors import Conflict, NotConditional, Unavailable
+from manifests.errors import Conflict, NotConditional, NotUnderstood, Unavailable
 from manifests.heal import Vote, list_runs, read_everything
 from manifests.history import Problem
 from manifests.quorum import Scope, View, no_quorum, readings_needed, survey, with_view
@@ -109,7 +109,7 @@ def readmit(scope: Scope, target: str) -> Steps[tuple[Problem, ...]]:
 
     Whoever began to re-admit it before is replaced. Returns what could not be copied for want of a good copy.
     Raises NoQuorum (fewer than R others count), Conflict (not a member, another store's, or taken over),
-    Unavailable, NotConditional.
+    NotUnderstood (a newer release's standing), Unavailable, NotConditional.
     """
     view = yield from view_to_copy(scope)
     if view.is_valid(target):
@@ -140,12 +140,21 @@ def _readmissible(view: View, target: str) -> TargetStanding:
     if target not in view.targets or target not in view.standings:
         message = f"{target} is not a member of this store ({', '.join(view.targets)})"
         raise Conflict(message, target=target, members=view.targets)
-    standing = view.standings[target]
-    if standing.state == "unreachable":
-        raise Unavailable(f"{target} is out of reach: {standing.reason}", register=target, path="")
-    if standing.state == "foreign":
-        raise Conflict(f"{target} can't be re-admitted: {standing.reason}", target=target)
-    return standing
+    check_can_join(view.standings[target])
+    return view.standings[target]
+
+
+def check_can_join(standing: TargetStanding) -> None:
+    """Require a target on which a token may be put. Raises Unavailable, Conflict, NotUnderstood."""
+    target = standing.target
+    message = f"{target} can't become a member: {standing.reason}"
+    match standing.state:
+        case "unreachable":
+            raise Unavailable(message, register=target, path="")
+        case "foreign":
+            raise Conflict(message, target=target)
+        case "newer":
+            raise NotUnderstood(message, target=target, unknown=[])
 
 
 def _put_identity_again(standing: TargetStanding, store_id: str) -> Steps[None]:

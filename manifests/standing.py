@@ -9,15 +9,17 @@ meanwhile, it says nothing.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from manifests import paths, schema
-from manifests.errors import ManifestError, Unavailable, UnsafeName
+from manifests.errors import ManifestError, NotUnderstood, Unavailable, UnsafeName
 from manifests.registers import Batch, Reply, Request, Steps
 from manifests.schema import Identity, Members
 from manifests.seal import unseal
+from manifests.stored import Document
+from manifests.validation import check_understood
 
-State = Literal["valid", "joining", "absent", "foreign", "damaged", "unreachable"]
+State = Literal["valid", "joining", "absent", "foreign", "damaged", "newer", "unreachable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,8 @@ class TargetStanding:
     """What one target counts for, and why.
 
     `valid`: its votes count. `joining`: it is being re-admitted. `absent`: it has no standing (new or wiped).
-    `foreign`: of another store, or under another name. `damaged`: its standing can't be read. `unreachable`.
+    `foreign`: of another store, or under another name. `damaged`: its standing can't be read. `newer`: only a newer
+    release understands its standing, so nothing may be put over it. `unreachable`.
     `numbers` are those of all its statements, `token` that of the joining token of `incarnation`, `sealed`
     the token's bytes. `identity` is None where `ckptstore.json` is missing or damaged.
     """
@@ -113,38 +116,46 @@ def _judge(target: str, identity: Reply, statements: Mapping[int, Reply]) -> Tar
     for reply in (identity, *statements.values()):
         if isinstance(reply, Unavailable):
             return _unreachable(target, reply)
-    name = _read_identity(identity)
     numbers = tuple(sorted(statements))
-    if name is not None and name.target != target:
+    name = _read(Identity, identity)
+    if isinstance(name, Identity) and name.target != target:
         reason = f"it says it is {name.target!r} of store {name.store_id}, not {target!r}"
         return TargetStanding(target, "foreign", reason, name, numbers=numbers)
+    if isinstance(name, NotUnderstood):
+        return TargetStanding(target, "newer", f"{paths.IDENTITY}: {name}", numbers=numbers)
+    known = name if isinstance(name, Identity) else None
     if not statements:
-        return TargetStanding(target, "absent", "it has no standing: new, or wiped", name)
-    if name is None:
+        return TargetStanding(target, "absent", "it has no standing: new, or wiped", known)
+    judged = _judge_statements(target, known, numbers, statements)
+    if known is None and judged.state != "newer":
         reason = f"{paths.IDENTITY} is missing or damaged"
         return TargetStanding(target, "damaged", reason, numbers=numbers)
-    return _judge_statements(target, name, numbers, statements)
+    return judged
 
 
-def _read_identity(data: Reply) -> Identity | None:
+DocumentT = TypeVar("DocumentT", bound=Document)
+
+
+def _read(cls: type[DocumentT], data: Reply) -> DocumentT | ManifestError:
+    """Return the document, or the error that says what is wrong with it: NotUnderstood where that is its age."""
     try:
-        return unseal(Identity, data) if isinstance(data, bytes) else None
-    except ManifestError:
-        return None
+        document = unseal(cls, data if isinstance(data, bytes) else b"")
+        check_understood(document)
+    except ManifestError as error:
+        return error
+    return document
 
 
 def _judge_statements(
-    target: str, identity: Identity, numbers: tuple[int, ...], statements: Mapping[int, Reply]
+    target: str, identity: Identity | None, numbers: tuple[int, ...], statements: Mapping[int, Reply]
 ) -> TargetStanding:
     """The highest statement that means anything decides; one that can't be read might be it."""
     valid: dict[str, schema.Standing] = {}
     for number in reversed(numbers):
         data = statements[number]
-        try:
-            statement = unseal(schema.Standing, data if isinstance(data, bytes) else b"")
-        except ManifestError as error:
-            reason = f"{paths.standing(number)} can't be read: {error}"
-            return TargetStanding(target, "damaged", reason, identity, numbers=numbers)
+        statement = _read(schema.Standing, data)
+        if isinstance(statement, ManifestError):
+            return _undecided(target, identity, numbers, {n: statements[n] for n in numbers if n <= number})
         if statement.state == "valid":
             valid.setdefault(statement.incarnation, statement)
             continue
@@ -156,3 +167,15 @@ def _judge_statements(
             return replace(standing, state="valid", reason="", members=latest.members)
         return standing
     return TargetStanding(target, "absent", "its statements lost their token: wiped", identity, numbers=numbers)
+
+
+def _undecided(
+    target: str, identity: Identity | None, numbers: tuple[int, ...], statements: Mapping[int, Reply]
+) -> TargetStanding:
+    """Tell why the highest of `statements` says nothing: damage is mended over, unless a newer release spoke too."""
+    read = {number: _read(schema.Standing, data) for number, data in statements.items()}
+    newer = {number: error for number, error in read.items() if isinstance(error, NotUnderstood)}
+    highest = max(newer or read)
+    state: State = "newer" if newer else "damaged"
+    reason = f"{paths.standing(highest)} can't be read: {read[highest]}"
+    return TargetStanding(target, state, reason, identity, numbers=numbers)

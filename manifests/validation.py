@@ -38,7 +38,7 @@ def validate(document: Document) -> None:
         case Identity():
             check_identity(document)
         case Standing():
-            check_standing(document)
+            check_standing(document, understood=not not_understood(document))
 
 
 def not_understood(document: Document) -> list[str]:

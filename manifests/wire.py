@@ -156,8 +156,9 @@ def _check_format(raw: dict[str, Any]) -> None:
     match raw.get("format"):
         case [int(major), int(minor)] if major >= 1 and minor >= 0 and not isinstance(major, bool):
             if major > FORMAT[0]:
-                message = f"written in format {major}.{minor}; this release reads {FORMAT[0]}: upgrade ckptstore"
-                raise NewerFormat(message, found=major, known=FORMAT[0], field="format")
+                found = f"format {major}.{minor}"
+                message = f"written in {found}; this release reads {FORMAT[0]}: upgrade ckptstore"
+                raise NewerFormat(message, found=major, known=FORMAT[0], field="format", unknown=[found])
         case None:
             raise MissingField("the document has no format", field="format")
         case other:

@@ -1,3 +1,6 @@
+import hashlib
+import json
+
 import pytest
 from groups import RUN, new_group, registers, save
 
@@ -6,7 +9,7 @@ from manifests import paths
 from manifests.group import Group, init_store
 from manifests.schema import Standing
 from manifests.seal import seal, unseal
-from manifests.testing import MemoryRegister
+from manifests.testing import MemoryRegister, save_manifest
 
 
 def state(group: Group, target: str) -> str:
@@ -54,6 +57,78 @@ def test_a_target_whose_standing_is_damaged_does_not_count_until_it_is_readmitte
     assert state(group, "a") == "valid"
     targets[1].down = True
     assert Group.open(targets).history(RUN).latest.key == (session, 1)
+
+
+def newer(data: bytes, **changes: object) -> bytes:
+    """Return a sealed document as a newer release would have written it."""
+    raw = json.loads(data) | changes
+    del raw["sha256"]
+    body = json.dumps(raw, sort_keys=True, separators=(",", ":")).encode()
+    return body[:-1] + b',"sha256":"' + hashlib.sha256(body).hexdigest().encode() + b'"}'
+
+
+NEWER = [{"requires": ["leases"]}, {"format": [2, 0]}, {"requires": ["leases"], "state": "resting", "format": [1, 1]}]
+
+
+@pytest.mark.parametrize("path", [paths.IDENTITY, paths.standing(1), paths.standing(2)])
+@pytest.mark.parametrize("changes", NEWER[:2])
+def test_a_target_whose_standing_a_newer_release_wrote_counts_for_nothing_and_is_left_alone(path, changes):
+    group, targets = new_group(3, 1)
+    targets[0].objects[path] = newer(targets[0].objects[path], **changes)
+    before = dict(targets[0].objects)
+    assert state(group, "a") == "newer"
+    assert path in group.standings["a"].reason
+    assert "upgrade ckptstore" in group.standings["a"].reason
+    with pytest.raises(manifests.NotUnderstood, match="upgrade ckptstore") as raised:
+        group.readmit("a")
+    assert raised.value.target == "a"
+    session = group.open_session(RUN)
+    assert group.commit(save_manifest(RUN, session, 1)).held == ("b", "c")
+    assert targets[0].objects == before
+
+
+def test_a_state_that_a_newer_release_added_is_not_damage():
+    group, targets = new_group(3, 1)
+    targets[0].objects[paths.standing(2)] = newer(targets[0].objects[paths.standing(2)], **NEWER[2])
+    assert state(group, "a") == "newer"
+
+
+@pytest.mark.parametrize("damaged", [paths.IDENTITY, paths.standing(2)])
+def test_damage_does_not_make_a_target_of_a_newer_release_one_to_be_readmitted(damaged):
+    group, targets = new_group(3, 1)
+    targets[0].objects[paths.standing(1)] = newer(targets[0].objects[paths.standing(1)], **NEWER[0])
+    targets[0].damage(damaged, 300)
+    assert state(group, "a") == "newer"
+
+
+def test_what_a_newer_release_said_before_the_token_that_counts_is_history():
+    group, targets = new_group(3, 1)
+    targets[0].objects[paths.standing(4)] = targets[0].objects.pop(paths.standing(2))
+    targets[0].objects[paths.standing(3)] = targets[0].objects.pop(paths.standing(1))
+    targets[0].objects[paths.standing(1)] = newer(targets[0].objects[paths.standing(3)], **NEWER[0])
+    assert state(group, "a") == "valid"
+
+
+def test_a_target_that_a_newer_release_uses_is_not_taken_as_a_member():
+    _, targets = new_group(3, 1)
+    targets.append(MemoryRegister("d"))
+    group = Group.open(targets)
+    targets[3].objects = {paths.standing(1): newer(targets[0].objects[paths.standing(1)], **NEWER[0])}
+    before = dict(targets[3].objects)
+    with pytest.raises(manifests.NotUnderstood):
+        group.change_members(["a", "b", "d"], 1)
+    assert targets[3].objects == before
+    assert group.members.number == 1
+
+
+def test_targets_that_only_a_newer_release_understands_are_not_taken_for_no_store():
+    _, targets = new_group(2, 1)
+    for register in targets:
+        register.objects[paths.IDENTITY] = newer(register.objects[paths.IDENTITY], **NEWER[1])
+    with pytest.raises(manifests.NoQuorum, match="upgrade ckptstore"):
+        Group.open(targets)
+    with pytest.raises(manifests.Conflict, match="upgrade ckptstore"):
+        init_store(targets, t=1)
 
 
 def test_a_valid_statement_that_lost_its_token_says_nothing():

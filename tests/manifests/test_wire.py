@@ -194,6 +194,8 @@ def test_a_newer_major_version_is_refused():
     with pytest.raises(errors.NewerFormat) as caught:
         manifests.decode(manifests.Manifest, json.dumps(raw).encode())
     assert (caught.value.found, caught.value.known) == (2, 1)
+    assert isinstance(caught.value, errors.NotUnderstood)
+    assert caught.value.unknown == ["format 2.0"]
 
 
 @pytest.mark.parametrize("found", [[1], [0, 1], [1, -1], [True, 0], "1.0", [1, 0, 0], [1.0, 0], {}, [1, 1000]])
