@@ -7,7 +7,7 @@ a pickle. Whoever must be picklable holds a `Config` and calls `shared`.
 import atexit
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
@@ -64,6 +64,7 @@ class Opened:
         self._pid = os.getpid()
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
+        self._saving = threading.Lock()  # held over requests to the targets: a load must not wait for it
 
     @property
     def buffers(self) -> "BufferPool":
@@ -90,10 +91,13 @@ class Opened:
 
     def writable(self) -> tuple[list[Place], dict[str, TargetError]]:
         """The targets that answer as the ones they should be, in the order of the config, and why others don't."""
-        failed = {name: error for name, error in self.on_targets(_why_not).items() if error is not None}
+        with protocol_errors():
+            store_id = self.group.store_id
+        answers = self.on_targets(lambda target: _why_not(target, store_id))
+        failed = {name: error for name, error in answers.items() if error is not None}
         return [place for place in self.config.places if place.target not in failed], failed
 
-    def reachable_tolerance(self, places: list[Place]) -> Survives:
+    def reachable_tolerance(self, places: Sequence[Place]) -> Survives:
         """What a shard placed on `places` survives."""
         homes = [places[i].target for i in place_stripe("", 0, self.config.k + self.config.m, places)] if places else []
         return survives(homes, self.config.k, self.domains)
@@ -134,7 +138,7 @@ class Opened:
         A session is opened for the first save, and again when another process of the same job has opened one since,
         so that what begins later is later. Raises `ConflictError` where the newer one is another job's.
         """
-        with self._lock:
+        with self._saving:
             mine = self._sessions.get(run)
             if mine is None or self.group.newest_session(run) != mine.name:
                 if mine is not None:
@@ -156,13 +160,16 @@ def _refuse_replaced(run: str, mine: str, newest: str) -> None:
         raise ConflictError(message, hint="another job saves this run: stop this one, or open the run again", run=run)
 
 
-def _why_not(target: Target) -> TargetError | None:
+def _why_not(target: Target, store_id: str) -> TargetError | None:
     """What keeps a target from being written to; None where nothing does."""
     name = target.name
     try:
         found = manifests.unseal(Identity, bytes(target.get(paths.IDENTITY)))
     except FormatError as error:
         return TargetUnusable(f"{name}: {paths.IDENTITY} is damaged: {error}", target=name, hint="run: ckpt repair")
+    if found.store_id != store_id:
+        message = f"target {name} belongs to store {found.store_id}, not to {store_id}"
+        return TargetUnusable(message, target=name, hint="mend the target's url in store.toml")
     if found.target != name:
         message = f"target {name} is where the store keeps target {found.target}"
         return TargetUnusable(message, target=name, hint="mend the target's url in store.toml")
@@ -225,7 +232,10 @@ _SHARED_LOCK = threading.Lock()
 def shared(config: Config) -> Opened:
     """This process's open store for these settings: opened once, closed by `release` or at exit."""
     with _SHARED_LOCK:
-        return _SHARED.setdefault(_key(config), Opened(config))
+        key = _key(config)
+        if key not in _SHARED:
+            _SHARED[key] = Opened(config)
+        return _SHARED[key]
 
 
 def release(config: Config) -> None:

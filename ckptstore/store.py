@@ -7,7 +7,7 @@ run.load(state_dict)
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -16,10 +16,11 @@ import manifests
 from ckptstore.config import Config
 from ckptstore.errors import ConfigError, TargetError
 from ckptstore.events import Observer, ignore
+from ckptstore.names import check_run, check_tag
 from ckptstore.opened import Opened, protocol_errors, release, shared
 from ckptstore.placement import Survives
-from ckptstore.selection import Selector, select_all, select_from
-from manifests import Manifest
+from ckptstore.selection import Selector, key_of, select_deleted, select_from
+from manifests import History, Manifest
 
 if TYPE_CHECKING:  # torch is imported when a state is saved or loaded, never to look at a store
     from ckptstore.dcp.background import SaveHandle
@@ -54,7 +55,7 @@ class Checkpoint:
         """As a manifest describes it."""
         tolerance = manifest.tolerance or manifests.Tolerance(targets=0, domains=0)
         planned = manifest.planned or tolerance
-        key = manifests.paths.save_name(manifest.session, manifest.ordinal)
+        key = key_of(manifest)
         return cls(
             run=manifest.run,
             key=key,
@@ -85,8 +86,8 @@ class Store:
         self.close()
 
     def run(self, name: str = "default") -> "Run":
-        """A training run. It comes into being with its first save. Raises `manifests.UnsafeName`."""
-        return Run(self.config, manifests.paths.check_run(name))
+        """A training run. It comes into being with its first save. Raises `UsageError` for what can't be its name."""
+        return Run(self.config, check_run(name))
 
     def runs(self) -> list[str]:
         """The names of all runs that any target in reach holds."""
@@ -111,6 +112,10 @@ class Run:
     @property
     def _opened(self) -> Opened:
         return shared(self.config)
+
+    def _history(self) -> History:
+        with protocol_errors():
+            return self._opened.group.history(self.name)
 
     def save(
         self,
@@ -199,14 +204,11 @@ class Run:
 
     def checkpoints(self) -> list[Checkpoint]:
         """The live checkpoints, oldest first; the last one is the latest."""
-        with protocol_errors():
-            history = self._opened.group.history(self.name)
-        return [Checkpoint.of(c.manifest, c.tags) for c in history.checkpoints]
+        return [Checkpoint.of(c.manifest, c.tags) for c in self._history().checkpoints]
 
     def latest(self) -> Checkpoint:
         """The newest session's last save. Raises `NotFoundError`."""
-        with protocol_errors():
-            found = select_from(self._opened.group.history(self.name), Selector())
+        found = select_from(self._history(), Selector())
         return Checkpoint.of(found.manifest, found.tags)
 
     def verify(
@@ -220,8 +222,8 @@ class Run:
         """Check that all of one checkpoint, or of all, is there; with `read_data` every digest too. Writes nothing."""
         from ckptstore.operations.verify import verify
 
-        selector = None if step is None else _selector(step, None)
-        return verify(self._opened, [self.name], selector, read_data=read_data, subset=subset, observer=observer)
+        selector = None if step is None else _selector(step)
+        return verify(self._opened, self.name, selector, read_data=read_data, subset=subset, observer=observer)
 
     def repair(
         self,
@@ -233,23 +235,44 @@ class Run:
         """Put back what is missing or damaged, of one checkpoint or all. `replace`: {target gone: target instead}."""
         from ckptstore.operations.repair import repair
 
-        selector = None if step is None else _selector(step, None)
-        return repair(self._opened, [self.name], selector, replace=replace or {}, observer=observer)
+        selector = None if step is None else _selector(step)
+        return repair(self._opened, self.name, selector, replace=replace or {}, observer=observer)
 
-    def delete(self, step: int | str, *, name: str | None = None) -> list[Checkpoint]:
-        """Mark one checkpoint deleted; its data stays for a grace period, and `undelete` takes the mark back."""
-        return self._mark(_selector(step, name), lambda key: self._opened.group.delete(self.name, *key))
+    def delete(self, step: int | str | Selector) -> Checkpoint:
+        """Hide a checkpoint: it is not listed any more, and doesn't load. Of several saves of a step the newest.
 
-    def tag(self, step: int | str, tag: str) -> list[Checkpoint]:
-        """Give a checkpoint a tag: `load(step="tag:best")` finds it."""
-        return self._mark(_selector(step, None), lambda key: self._opened.group.tag(self.name, *key, tag))
-
-    def _mark(self, selector: Selector, put: Callable[[tuple[str, int]], object]) -> list[Checkpoint]:
+        A mark is put on it and nothing else: its data stays where it is, and this release removes none. `undelete`
+        takes the mark back. Raises `NotFoundError`, `CommitInDoubt`, `OutOfReach`, as do all that put marks.
+        """
+        found = select_from(self._history(), _selector(step))
         with protocol_errors():
-            chosen = select_all(self._opened.group.history(self.name), selector)
-            for checkpoint in chosen:
-                put(checkpoint.key)
-        return [Checkpoint.of(checkpoint.manifest, checkpoint.tags) for checkpoint in chosen]
+            self._opened.group.delete(self.name, *found.key)
+        return Checkpoint.of(found.manifest, found.tags)
+
+    def undelete(self, step: int | str | Selector) -> Checkpoint:
+        """Take the delete mark from a checkpoint: it is listed and loads again."""
+        found = select_deleted(self._history(), _selector(step))
+        with protocol_errors():
+            self._opened.group.undelete(self.name, *found.key)
+        return Checkpoint.of(found.manifest, found.tags)
+
+    def tag(self, step: int | str | Selector, tag: str) -> Checkpoint:
+        """Give a checkpoint a tag, and take it from the one that had it: `load(step="tag:best")` finds it.
+
+        Raises `UsageError` for what can't be a tag.
+        """
+        check_tag(tag)
+        found = select_from(self._history(), _selector(step))
+        with protocol_errors():
+            self._opened.group.tag(self.name, *found.key, tag)
+        return Checkpoint.of(found.manifest, sorted({*found.tags, tag}))
+
+    def untag(self, tag: str) -> Checkpoint:
+        """Take a tag from the checkpoint that has it. Raises `NotFoundError` where none has."""
+        found = select_from(self._history(), Selector(tag=check_tag(tag)))
+        with protocol_errors():
+            self._opened.group.untag(self.name, tag)
+        return Checkpoint.of(found.manifest, [each for each in found.tags if each != tag])
 
 
 def open_store(store: Config | str | os.PathLike[str] | None = None) -> Store:
@@ -261,7 +284,7 @@ def open_store(store: Config | str | os.PathLike[str] | None = None) -> Store:
     return Store(store if isinstance(store, Config) else Config.load(Path(store)))
 
 
-def _selector(step: int | str | None, name: str | None) -> Selector:
-    if isinstance(step, str):
-        return Selector.parse(step)
-    return Selector(step=step, name=name)
+def _selector(step: int | str | Selector | None, name: str | None = None) -> Selector:
+    if isinstance(step, Selector):
+        return step
+    return Selector.parse(step) if isinstance(step, str) else Selector(step=step, name=name)

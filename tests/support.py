@@ -92,11 +92,11 @@ class LocalStore:
 
     def verify(self, selector: Selector | None = None, *, read_data: bool = False) -> CheckpointHealth:
         """The health of one checkpoint, the latest unless told."""
-        return verify(self.opened, [RUN], selector or Selector(), read_data=read_data).checkpoints[0]
+        return verify(self.opened, RUN, selector or Selector(), read_data=read_data).checkpoints[0]
 
     def repair(self, **options: object) -> RepairReport:
         """Repair all checkpoints."""
-        return repair(self.opened, [RUN], **options)
+        return repair(self.opened, RUN, **options)
 
     # -- what is stored ----------------------------------------
 
@@ -110,7 +110,7 @@ class LocalStore:
 
     def latest(self) -> Manifest:
         """The manifest that counts now."""
-        return select(self.opened, RUN, Selector()).manifest
+        return select(self.opened, RUN, Selector())
 
     def fragments(self, manifest: Manifest, shard: int = 0) -> list[StoredFragment]:
         """Every fragment that the record of a shard says is stored."""

@@ -43,7 +43,7 @@ def repair(
     with call.watching() as observer:
         report = mend(
             call.opened,
-            [call.run],
+            call.run,
             selected(which, step, name, tag),
             replace=_replacements(replace or []),
             dry_run=dry_run,

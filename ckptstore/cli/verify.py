@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ckptstore.cli.call import Call
+from ckptstore.cli.failures import failure_of
 from ckptstore.cli.selecting import Name, Step, Tag, Which, selected
 from ckptstore.cli.wording import count, survival
-from ckptstore.errors import UsageError
+from ckptstore.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from ckptstore.operations.verify import CheckpointHealth, VerifyReport
@@ -40,14 +41,16 @@ def verify(
     """
     from ckptstore.operations.verify import verify as check
 
-    call.output.so_far = {"expected": 0, "checked": 0}
     subset = _fraction(read_data_subset)
     options: dict[str, Any] = {
         "read_data": read_data or subset is not None,
         "subset": 1.0 if subset is None else subset,
     }
-    with call.watching() as observer:
-        report = check(call.opened, [call.run], selected(which, step, name, tag), observer=observer, **options)
+    try:
+        with call.watching() as observer:
+            report = check(call.opened, call.run, selected(which, step, name, tag), observer=observer, **options)
+    except NotFoundError as error:
+        return call.output.failure(failure_of(error), expected=0, checked=0)
     for health in report.checkpoints:
         _tell(call, health)
         call.output.record("checkpoint", **_fields(health))

@@ -12,15 +12,19 @@ from typing import Any, Generic, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+from torch.distributed.checkpoint import staging
 from torch.distributed.checkpoint.stateful import Stateful
 
 from ckptstore.config import Config
 from ckptstore.dcp.state import is_distributed, save_state
+from ckptstore.errors import UsageError
 from ckptstore.events import Observer, ignore
 from manifests import Manifest
 
 Result = TypeVar("Result")
+
+STAGER_IS_REUSABLE = not "2.11" <= torch.__version__ < "2.13"
+"""From 2.11 a stager's second use failed until it was mended: pytorch/pytorch#183413."""
 
 __all__ = ["SaveHandle", "save_in_background"]
 
@@ -54,24 +58,30 @@ class _Saver:
 
     def __init__(self) -> None:
         self.group = dist.new_group(backend="gloo") if is_distributed() else None
-        self.stager = DefaultStager(_staging())
+        self.stager = _new_stager()
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="ckptstore-save")
         self.last: SaveHandle[Any] | None = None
 
     def save(self, state: dict[str, Any], work: Callable[[dict[str, Any]], Result]) -> SaveHandle[Result]:
         if self.last is not None:
             self.last.settle()
+        if not STAGER_IS_REUSABLE:
+            self.stager = _new_stager()
         staged = self.stager.stage(_expanded(state))
         assert isinstance(staged, dict), "staging is done when stage returns: it was not asked to be asynchronous"
         self.last = handle = SaveHandle(self.thread.submit(work, staged))
         return handle
 
-    def close(self) -> None:
-        """Wait for the last save to end: a process that exits has nothing pending."""
+    def close(self) -> BaseException | None:
+        """Wait for the last save to end. Returns its failure, if nobody has been told of it."""
         self.thread.shutdown()
         self.stager.close()
-        if self.last is not None:
-            self.last.settle()
+        try:
+            if self.last is not None:
+                self.last.settle()
+        except BaseException as error:  # noqa: BLE001 - torch's CheckpointException is no Exception
+            return error
+        return None
 
 
 _SAVERS: dict[tuple[str, str], _Saver] = {}
@@ -103,11 +113,15 @@ def save_in_background(
     return saver.save(state, work)
 
 
-def _staging() -> StagingOptions:
+def _new_stager() -> Any:
+    if not hasattr(staging, "DefaultStager"):
+        message = f"save_async needs torch 2.9 or later, and this is {torch.__version__}"
+        raise UsageError(message, hint="upgrade torch, or use run.save")
     cuda = torch.cuda.is_available()
-    return StagingOptions(
+    options = staging.StagingOptions(
         use_pinned_memory=cuda, use_shared_memory=False, use_async_staging=False, use_non_blocking_copy=cuda
     )
+    return staging.DefaultStager(options)
 
 
 def _expanded(value: Any) -> Any:
@@ -120,8 +134,10 @@ def _expanded(value: Any) -> Any:
 
 
 def _drain() -> None:
-    for saver in _SAVERS.values():
-        saver.close()
+    """Let every save end before any failure is told: one that failed must not cost another its end."""
+    errors = [error for saver in _SAVERS.values() if (error := saver.close()) is not None]
+    if errors:
+        raise errors[0]
 
 
 # Before the interpreter stops all thread pools: from then on a save could no longer upload. `atexit` runs too late.

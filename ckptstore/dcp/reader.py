@@ -21,8 +21,9 @@ from ckptstore.dcp.metadata import metadata_of
 from ckptstore.errors import CkptStoreError, ConflictError
 from ckptstore.events import Observer, ignore
 from ckptstore.opened import shared
-from ckptstore.selection import Selected, Selector, select
+from ckptstore.selection import Selector, key_of, select
 from ckptstore.source import Source
+from manifests import Manifest
 
 __all__ = ["StoreReader"]
 
@@ -35,7 +36,7 @@ class StoreReader(StorageReader):
         store: Config | str | os.PathLike[str],
         *,
         run: str = "default",
-        selected: Selected | None = None,
+        selected: Manifest | None = None,
         allow_cast: bool = False,
         allow_pickle: bool = False,
         observer: Observer = ignore,
@@ -66,7 +67,7 @@ class StoreReader(StorageReader):
             self._error = error
             return Metadata({})
         metadata = metadata_of(self._source.index)
-        metadata.storage_meta = StorageMeta(checkpoint_id=self._source.selected.manifest.checkpoint_id)
+        metadata.storage_meta = StorageMeta(checkpoint_id=self._source.manifest.checkpoint_id)
         return metadata
 
     def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool) -> None:  # noqa: ARG002 - torch's signature
@@ -76,7 +77,7 @@ class StoreReader(StorageReader):
 
     def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
         """Say which checkpoint this rank found."""
-        return dataclasses.replace(plan, storage_data=self._source.selected.key)
+        return dataclasses.replace(plan, storage_data=key_of(self._source.manifest))
 
     def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
         """Ranks that looked for "latest" while a save was being committed may have found two answers: refused."""

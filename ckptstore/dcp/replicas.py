@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["without_replicas"]
 
 
-def without_replicas(plans: Sequence[SavePlan], to_lowest_rank: bool = False) -> list[SavePlan]:
-    """The plans with every item on one rank alone: the one with least to write so far, or the lowest holding it."""
+def without_replicas(plans: Sequence[SavePlan]) -> list[SavePlan]:
+    """The plans with every item on one rank alone: the one with least to write so far."""
     holders: dict[MetadataIndex, list[int]] = defaultdict(list)
     sizes: dict[MetadataIndex, int] = {}
     for rank, plan in enumerate(plans):
@@ -29,7 +29,7 @@ def without_replicas(plans: Sequence[SavePlan], to_lowest_rank: bool = False) ->
     writer: dict[MetadataIndex, int] = {}
     for index in sorted(holders, key=lambda index: len(holders[index]) > 1):  # what has one holder weighs first
         ranks = holders[index]
-        writer[index] = ranks[0] if to_lowest_rank else min(ranks, key=bytes_of.__getitem__)
+        writer[index] = min(ranks, key=bytes_of.__getitem__)
         bytes_of[writer[index]] += sizes[index]
     return [
         dataclasses.replace(plan, items=[item for item in plan.items if writer[item.index] == rank])

@@ -45,9 +45,9 @@ class CheckpointSavePlanner(DefaultSavePlanner):
 
     typed_objects = True
 
-    def __init__(self, *, allow_pickle: bool = False, dedup_save_to_lowest_rank: bool = False) -> None:
+    def __init__(self, *, allow_pickle: bool = False) -> None:
         # Plans are never cached: torch's cache compares neither dtypes nor structures, and spares little
-        super().__init__(flatten_state_dict=False, dedup_save_to_lowest_rank=dedup_save_to_lowest_rank)
+        super().__init__(flatten_state_dict=False)
         self.allow_pickle = allow_pickle
         self.structure: dict[str, Any] | None = None
 
@@ -90,7 +90,7 @@ class CheckpointSavePlanner(DefaultSavePlanner):
         _check_kinds(all_plans)
         layout = _layout(all_plans)
         bare = [dataclasses.replace(plan, planner_data=None) for plan in all_plans]
-        plans, metadata = create_default_global_save_plan(without_replicas(bare, self.dedup_save_to_lowest_rank))
+        plans, metadata = create_default_global_save_plan(without_replicas(bare))
         for alias, name in layout.aliases.items():
             metadata.state_dict_metadata[alias] = metadata.state_dict_metadata[name]
         self.structure = layout.to_json()

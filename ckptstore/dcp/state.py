@@ -18,7 +18,7 @@ from ckptstore.dcp.writer import StoreWriter
 from ckptstore.errors import CkptStoreError
 from ckptstore.events import Observer, ignore
 from ckptstore.opened import shared
-from ckptstore.selection import Selected, Selector, select
+from ckptstore.selection import Selector, select
 from manifests import Manifest, decode
 
 __all__ = ["LoadReport", "load_state", "own_errors", "save_state"]
@@ -79,11 +79,11 @@ def is_distributed() -> bool:
     return dist.is_available() and dist.is_initialized()
 
 
-def _decide(config: Config, run: str, selector: Selector, group: dist.ProcessGroup | None) -> Selected:
+def _decide(config: Config, run: str, selector: Selector, group: dist.ProcessGroup | None) -> Manifest:
     """Rank 0 reads the history; the others take its answer, or raise what it raised."""
     if not is_distributed():
         return select(shared(config), run, selector)
-    answer: list[Selected | CkptStoreError | None] = [None]
+    answer: list[Manifest | CkptStoreError | None] = [None]
     if dist.get_rank(group) == 0:
         try:
             answer[0] = select(shared(config), run, selector)

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ckptstore.buffers import Bytes
-from ckptstore.dtypes import OBJECT, dtype_named
-from ckptstore.errors import CorruptError
-from ckptstore.load.plan import Request, Runs, Shard, box_runs
+from ckptstore.dtypes import dtype_named, nbytes_of
+from ckptstore.load.plan import Request, Shard, box_runs
 from ckptstore.source import Source
-from manifests import TensorEntry
 
-__all__ = ["Part", "parts_of", "read_object", "read_parts", "tensor_bytes"]
+__all__ = ["Part", "parts_of", "read_parts", "tensor_bytes"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Part:
 def tensor_bytes(source: Source, fqn: str) -> int:
     """The size of a whole tensor."""
     entry = source.index.tensors[fqn]
-    return math.prod(entry.shape) * dtype_named(entry.dtype).itemsize
+    return nbytes_of(entry.dtype, entry.shape)
 
 
 def parts_of(source: Source, fqn: str, base: int, limit: int) -> Iterator[Part]:
@@ -50,7 +48,6 @@ def parts_of(source: Source, fqn: str, base: int, limit: int) -> Iterator[Part]:
     itemsize = dtype_named(table.dtype).itemsize
     stored = source.locate([(fqn, chunk.offsets) for chunk in table.chunks])
     for chunk, (shard, entry) in zip(table.chunks, stored, strict=True):
-        _check_same(fqn, table.dtype, chunk.sizes, entry)
         for at, sizes in _boxes(chunk.sizes, itemsize, limit):
             start = int(box_runs(chunk.sizes, itemsize, at, sizes).starts[0])
             origin = tuple(a + b for a, b in zip(chunk.offsets, at, strict=True))
@@ -73,31 +70,8 @@ def read_parts(source: Source, parts: Sequence[Part], into: Bytes) -> None:
         _scatter(part, staged, into)
 
 
-def read_object(source: Source, fqn: str, limit: int) -> bytes:
-    """The bytes of a byte object. Raises `CorruptError` for one that claims more than `limit`."""
-    ((shard, entry),) = source.locate([(fqn, ())])
-    if entry.dtype != OBJECT or entry.nbytes > limit:
-        message = f"object {fqn!r:.100} is recorded as {entry.dtype} of {entry.nbytes} bytes; at most {limit} are read"
-        raise CorruptError(message, hint="run: ckpt verify", key=fqn)
-    into = np.empty(entry.nbytes, np.uint8)
-    source.read([Request(shard, entry.offset, _whole(entry.nbytes), into)])
-    return into.tobytes()
-
-
-def _check_same(fqn: str, dtype: str, sizes: Sequence[int], entry: TensorEntry) -> None:
-    if entry.dtype != dtype or tuple(entry.shape) != tuple(sizes):
-        message = (
-            f"{fqn!r:.100} is {dtype} {list(sizes)} in the index and {entry.dtype} {entry.shape} in its shard's record"
-        )
-        raise CorruptError(message, hint="run: ckpt verify", key=fqn)
-
-
 def _request(part: Part, into: Bytes) -> Request:
-    return Request(part.shard, part.offset, _whole(part.nbytes), into)
-
-
-def _whole(nbytes: int) -> Runs:
-    return box_runs([nbytes], 1, [0], [nbytes])
+    return Request(part.shard, part.offset, box_runs([part.nbytes], 1, [0], [part.nbytes]), into)
 
 
 def _boxes(sizes: tuple[int, ...], itemsize: int, limit: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:

@@ -35,13 +35,12 @@ def commands_for(source: Source, number: int) -> ShardCommands:
     problems: list[str] = []
     for stripe in range(len(shard.record.stripes)):
         for target, path in _data_fragments(shard, stripe):
-            if target not in specs:
-                where = target or "no target: it was lost while saving"
-                problems.append(
-                    f"{path} is on {where}, which store.toml doesn't have" if target else f"{path} is on {where}"
-                )
-                continue
-            lines.append(_read_command(source.opened.targets[target], specs[target], path))
+            if target is None:
+                problems.append(f"{path} is on no target: none took it while saving")
+            elif target not in specs:
+                problems.append(f"{path} is on {target}, which store.toml doesn't have")
+            else:
+                lines.append(_read_command(source.opened.targets[target], specs[target], path))
     file = f"rank{reference.rank}-{reference.shard_id[:8]}.safetensors"
     text = "\n".join(["(", *_joined_cats(lines), f") > {file}"])
     return ShardCommands(reference.shard_id, reference.rank, reference.length, file, text, tuple(problems))

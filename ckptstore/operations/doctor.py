@@ -33,7 +33,7 @@ CLOCK_MARGIN = 300.0
 """Seconds by which a target's clock may differ before it is worth a word: grace periods are days."""
 
 DEGRADED, LOST, NOT_INITIALISED = 3, 4, 10
-"""Exit codes of design.md, Interfaces."""
+"""Exit codes as docs/cli.md lists them: amiss but loadable, data lost, not found."""
 
 __all__ = ["DoctorReport", "TargetHealth", "examine"]
 
@@ -80,8 +80,8 @@ def examine(opened: Opened) -> DoctorReport:
     except NotFoundError:
         report.exit_code = NOT_INITIALISED
     except OutOfReach as error:
-        denied = all(health.code in (0, AccessDenied.exit_code) for health in report.targets)
-        report.exit_code = AccessDenied.exit_code if denied else error.exit_code
+        codes = {health.code for health in report.targets if health.code}
+        report.exit_code = AccessDenied.exit_code if codes == {AccessDenied.exit_code} else error.exit_code
     else:
         _judge(opened, report)
     report.exit_code = _worst(report)

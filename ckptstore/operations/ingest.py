@@ -25,7 +25,7 @@ from manifests import Manifest, TableBuilder
 
 SAFETENSORS = ".safetensors"
 
-__all__ = ["Plan", "ingest", "plan"]
+__all__ = ["Plan", "SourceFile", "ingest", "plan"]
 
 
 class _Place(NamedTuple):
@@ -42,14 +42,20 @@ class _State(NamedTuple):
     modified: int
 
 
+class SourceFile(NamedTuple):
+    """A file to save: what the checkpoint will say of it, where it is, and how it looked when the plan was made."""
+
+    stored: StoredFile
+    path: Path
+    state: _State
+
+
 @dataclass
 class Plan:
-    """What would be saved: the pieces, the files they come from, and how those looked when the plan was made."""
+    """What would be saved: the pieces, and the files they come from."""
 
     pieces: list[Piece] = field(default_factory=list)
-    files: list[StoredFile] = field(default_factory=list)
-    paths: list[Path] = field(default_factory=list)
-    states: list[_State] = field(default_factory=list)
+    files: list[SourceFile] = field(default_factory=list)
 
     @property
     def bytes(self) -> int:
@@ -68,7 +74,7 @@ def plan(path: Path) -> Plan:
         _add_file(made, name, file, owners)
     if not made.files:
         raise UsageError(f"{path} holds no file", hint="name a .safetensors file, a .pt file or a folder")
-    data = files_to_bytes(made.files)
+    data = files_to_bytes([file.stored for file in made.files])
     made.pieces.append(Piece(data, FILES, OBJECT, [len(data)], len(data)))
     return made
 
@@ -76,16 +82,18 @@ def plan(path: Path) -> Plan:
 def ingest(opened: Opened, run: str, made: Plan, about: About, observer: Observer = ignore) -> Manifest:
     """Save and commit what `plan` found.
 
-    Raises `ToleranceError`, `OutOfReach`, `CommitInDoubt`, and `ConflictError` if a file was written to meanwhile.
+    Raises `UnsupportedValue` and `KeyCollision` for names that can't be stored before anything is written;
+    `ToleranceError`, `OutOfReach`, `CommitInDoubt`, and `ConflictError` if a file was written to meanwhile.
     """
     places, failed = opened.writable()
     opened.require(places, failed)
+    groups = list(split(made.pieces))
+    streams = [lay_out(group) for group in groups]
     save = Commit(opened, run, places)
     save.begin()
     saver = shard_saver(opened, run, places, observer)
-    groups = list(split(made.pieces))
     with _Reader(made) as reader:
-        saved = [saver.save(lay_out(group), reader.bytes_of, rank=0) for group in groups]
+        saved = [saver.save(stream, reader.bytes_of, rank=0) for stream in streams]
     _check_unchanged(made)
     table = TableBuilder()
     for number, group in enumerate(groups):
@@ -137,12 +145,11 @@ def _raise(error: OSError) -> None:
 
 
 def _add_file(made: Plan, name: str, file: Path, owners: dict[str, str]) -> None:
-    number = len(made.paths)
-    made.paths.append(file)
+    number = len(made.files)
     with file.open("rb") as opened:
-        made.states.append(_state(opened.fileno()))
+        state = _state(opened.fileno())
         if file.suffix != SAFETENSORS:
-            pieces = [_piece(number, whole_name(name), "uint8", (made.states[-1].size,), 0, made.states[-1].size)]
+            pieces = [_piece(number, whole_name(name), "uint8", (state.size,), 0, state.size)]
             stored = StoredFile(name, {}, None)
         else:
             header = read_header(opened, str(file))
@@ -153,7 +160,7 @@ def _add_file(made: Plan, name: str, file: Path, owners: dict[str, str]) -> None
             message = f"{owners[piece.fqn]} and {name} both hold {piece.fqn!r}"
             raise KeyCollision(message, key=piece.fqn, hint="save them as checkpoints of their own, or rename one")
     made.pieces += pieces
-    made.files.append(stored)
+    made.files.append(SourceFile(stored, file, state))
 
 
 def _piece(file: int, fqn: str, dtype: str, shape: tuple[int, ...], offset: int, nbytes: int) -> Piece:
@@ -167,10 +174,10 @@ def _state(descriptor: int) -> _State:
 
 
 def _check_unchanged(made: Plan) -> None:
-    for path, before in zip(made.paths, made.states, strict=True):
-        with path.open("rb") as file:
-            if _state(file.fileno()) != before:
-                message = f"{path} was written to while it was being saved; nothing was committed"
+    for source in made.files:
+        with source.path.open("rb") as file:
+            if _state(file.fileno()) != source.state:
+                message = f"{source.path} was written to while it was being saved; nothing was committed"
                 raise ConflictError(message, hint="save it again when it is finished")
 
 
@@ -202,6 +209,6 @@ class _Reader:
 
     def _map(self, number: int) -> mmap.mmap:
         if number not in self._maps:
-            with self._plan.paths[number].open("rb") as file:
+            with self._plan.files[number].path.open("rb") as file:
                 self._maps[number] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return self._maps[number]

@@ -61,6 +61,7 @@ class Mender:
         self.run = health.run
         self.places = [place for place in opened.writable()[0] if place.target not in replace]
         self.writable = {place.target for place in self.places}
+        self._survived = len(self.places)  # losses that every shard seen so far survives
 
     def mend(self) -> None:
         """Documents first, then fragments, then, where something moved, a new version of the manifest."""
@@ -70,9 +71,8 @@ class Mender:
         index = fetch_document(Index, reference, self.opened.targets)
         self._restore(reference, Index, self.health.bad_indexes)
         shards = [self._repair_shard(survey) for survey in self.health.shards]
-        moved = [new for new in shards if new is not None]
-        stranded = any(name in self.replace or name not in self.opened.targets for name in reference.targets)
-        if (moved or stranded) and not self.dry_run:
+        renewed = any(new is not None for new in shards)
+        if (renewed or self._needs_copies(reference, self._survived)) and not self.dry_run:
             self._supersede(index, shards)
 
     def _restore(self, reference: Reference, kind: type[Index | ShardRecord], bad: Mapping[str, str]) -> None:
@@ -108,22 +108,28 @@ class Mender:
         self.result.moved += done.moved
         self.result.bytes += done.bytes
         self.result.failed += done.failed
-        held = survey.reference.record.targets
-        record = done.record
-        if record is None and any(name in self.replace or name not in self.opened.targets for name in held):
-            record = survey.shard.record
-        return None if record is None else self._put_record(survey.reference, record)
+        record = done.record or survey.shard.record
+        reached = record_survives(record, self.opened.domains)
+        self._survived = min(self._survived, reached.targets)
+        if done.record is None and not self._needs_copies(survey.reference.record, reached.targets):
+            return None
+        return self._put_record(survey.reference, record, reached.targets)
 
-    def _put_record(self, reference: ShardReference, record: ShardRecord) -> ShardReference:
+    def _needs_copies(self, reference: Reference, survived: int) -> bool:
+        """Whether a document lies on a target that is gone for good, or survives less than the data it describes."""
+        gone = any(name in self.replace or name not in self.opened.targets for name in reference.targets)
+        return gone or len(reference.targets) < copies_wanted(survived, self.places)
+
+    def _put_record(self, reference: ShardReference, record: ShardRecord, survived: int) -> ShardReference:
         data, measures = pack(record)
         path = paths.record(self.run, reference.shard_id, paths.new_token())
-        holding = self._copies(path, data)
+        holding = self._copies(path, data, survived)
         return msgspec.structs.replace(reference, record=Reference(path=path, targets=holding, **measures))
 
-    def _copies(self, path: str, data: bytes) -> list[str]:
-        reached = self.opened.reachable_tolerance(self.places).targets
-        count = copies_wanted(reached, self.places)
-        holding, _ = put_copies(path, data, count, self.places, self.opened.targets, self.opened.executor)
+    def _copies(self, path: str, data: bytes, survived: int) -> list[str]:
+        """Put a document on one target more than its data may lose. Raises `ToleranceError` where fewer take it."""
+        count = copies_wanted(survived, self.places)
+        holding, _ = put_copies(path, data, count, self.places, self.opened.targets, self.opened.executor, least=count)
         return holding
 
     def _supersede(self, index: Index, shards: Sequence[ShardReference | None]) -> None:
@@ -132,14 +138,17 @@ class Mender:
         new_index = msgspec.structs.replace(index, shards=references)
         data, measures = pack(new_index)
         path = paths.index(self.run, paths.new_token())
-        reference = Reference(path=path, targets=self._copies(path, data), **measures)
+        reference = Reference(path=path, targets=self._copies(path, data, self._survived), **measures)
         tolerance = self._tolerance(reference, references)
+        if tolerance.targets < self.health.tolerance.targets:
+            self.result.failed.append(f"a new version would survive {tolerance.targets} losses, what stands more")
+            return
         manifest = msgspec.structs.replace(
             self.checkpoint.manifest,
             kind="repair",
             copies=[Copy(tier=self.checkpoint.manifest.copies[0].tier, index=reference)],
             tolerance=Tolerance(targets=max(tolerance.targets, 0), domains=max(tolerance.domains, 0)),
-            missing=[],
+            missing=self.checkpoint.manifest.missing if self.result.failed else [],
         )
         with protocol_errors():
             self.opened.group.supersede(manifest)

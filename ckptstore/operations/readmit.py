@@ -9,7 +9,8 @@ from collections.abc import Mapping
 import manifests
 from ckptstore.errors import CkptStoreError, ObjectNotFound
 from ckptstore.opened import Opened, protocol_errors
-from manifests import Identity, paths
+from ckptstore.targets import Target
+from manifests import FormatError, Identity, paths
 
 __all__ = ["readmit_targets"]
 
@@ -18,10 +19,13 @@ LOST_STANDINGS = ("absent", "joining", "damaged")
 
 def readmit_targets(opened: Opened, replace: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """Re-admit whatever can be. Returns the names of the targets re-admitted, and what went wrong with others."""
-    for name in sorted(set(replace.values())):
-        opened.targets[name].create_root()
     done: list[str] = []
     failed: list[str] = []
+    for name in sorted(set(replace.values())):
+        try:
+            opened.targets[name].create_root()
+        except CkptStoreError as error:
+            failed.append(error.message)
     with protocol_errors():
         opened.group.refresh()
     for step in (_replace_members, _readmit_members, _identify):
@@ -63,9 +67,17 @@ def _identify(opened: Opened, replace: Mapping[str, str], done: list[str], faile
         if name in members or name in replace:
             continue
         try:
-            target.head(paths.IDENTITY)
-        except ObjectNotFound:
-            target.put(paths.IDENTITY, manifests.seal(Identity(store_id=opened.group.store_id, target=name)))
-            done.append(name)
+            if not _has_identity(target):
+                target.put(paths.IDENTITY, manifests.seal(Identity(store_id=opened.group.store_id, target=name)))
+                done.append(name)
         except CkptStoreError as error:
             failed.append(error.message)
+
+
+def _has_identity(target: Target) -> bool:
+    """Whether its identity can be read: whose it is, is for whoever writes to it to see."""
+    try:
+        manifests.unseal(Identity, bytes(target.get(paths.IDENTITY)))
+    except (ObjectNotFound, FormatError):
+        return False
+    return True

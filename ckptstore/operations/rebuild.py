@@ -11,6 +11,7 @@ import msgspec
 
 from ckptstore.errors import TargetError
 from ckptstore.load.fetch import Fetcher, Fragment
+from ckptstore.load.plan import Want
 from ckptstore.load.reader import verified
 from ckptstore.load.stripe import StripeRead
 from ckptstore.opened import Opened
@@ -67,11 +68,7 @@ def carry_out(opened: Opened, survey: ShardSurvey, plans: Sequence[StripePlan]) 
     done = Rebuild()
     fetcher = Fetcher(opened.targets, opened.executor)
     homes: dict[int, list[str | None]] = {}
-    for plan in plans:
-        shape = plan.survey.want.shape
-        plan.survey.want.blocks.clear()
-        plan.survey.want.blocks.update((f, row) for f in plan.writes for row in range(shape.blocks(f)))
-    wants = [plan.survey.want for plan in plans]
+    wants = [_want(plan) for plan in plans]
     for plan, stripe in zip(plans, verified(wants, fetcher, opened.buffers), strict=True):
         stuck = _put(opened, plan, stripe, done)
         homes[plan.survey.want.number] = [
@@ -82,21 +79,21 @@ def carry_out(opened: Opened, survey: ShardSurvey, plans: Sequence[StripePlan]) 
     return done
 
 
+def _want(plan: StripePlan) -> Want:
+    """All blocks of the fragments to write."""
+    want = plan.survey.want
+    blocks = {(fragment, row) for fragment in plan.writes for row in range(want.shape.blocks(fragment))}
+    return Want(want.shard, want.number, want.shape, blocks)
+
+
 def _plan_stripe(
     stripe: StripeSurvey, places: Sequence[Place], replace: Mapping[str, str], known: set[str]
 ) -> StripePlan:
     shape = stripe.want.shape
     writable = {place.target for place in places}
-    stored = [f for f in range(shape.n) if shape.stored(f)]
-    homes: dict[int, str | None] = {}
-    for fragment in stored:
-        home = stripe.home(fragment)
-        wanted = replace.get(home, home) if home else None
-        gone = wanted is None or (wanted not in writable and wanted not in known)
-        homes[fragment] = None if gone else wanted
-    if places and _could_be_safer(stripe, homes, places):
-        fixed = {f: home for f, home in homes.items() if home not in writable and home is not None}
-        movable = [f for f in stored if f not in fixed]
+    homes = _homes_now(stripe, replace, known)
+    if places and (None in homes.values() or _could_be_safer(stripe, homes, places)):
+        movable = [f for f, home in homes.items() if home is None or home in writable]
         homes |= dict(zip(movable, rehome([homes[f] for f in movable], places), strict=True))
     writes = {
         f: home
@@ -106,10 +103,19 @@ def _plan_stripe(
     return StripePlan(stripe, writes, [homes.get(f) for f in range(shape.n)])
 
 
+def _homes_now(stripe: StripeSurvey, replace: Mapping[str, str], known: set[str]) -> dict[int, str | None]:
+    """Where each stored fragment belongs as things stand; None where its target is gone for good."""
+    homes: dict[int, str | None] = {}
+    for fragment in range(stripe.want.shape.n):
+        if stripe.want.shape.stored(fragment):
+            home = stripe.home(fragment)
+            wanted = replace.get(home, home) if home else None
+            homes[fragment] = wanted if wanted in known else None
+    return homes
+
+
 def _could_be_safer(stripe: StripeSurvey, homes: Mapping[int, str | None], places: Sequence[Place]) -> bool:
-    """Whether some fragment has no home, or homes are shared though there are enough targets not to."""
-    if None in homes.values():
-        return True
+    """Whether homes are shared though there are enough targets not to."""
     counts = [list(homes.values()).count(home) for home in set(homes.values())]
     full = full_tolerance(stripe.code.k, stripe.code.m, places).targets
     left = sum(counts) - sum(sorted(counts, reverse=True)[:full])

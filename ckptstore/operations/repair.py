@@ -5,7 +5,7 @@ every fragment is rebuilt where it is bad and moved where it has no place of its
 finds nothing to do. A checkpoint that can't be repaired doesn't keep others from it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import manifests
@@ -41,14 +41,14 @@ class RepairReport:
 
 def repair(
     opened: Opened,
-    runs: Sequence[str],
+    run: str,
     selector: Selector | None = None,
     *,
     replace: Mapping[str, str] | None = None,
     dry_run: bool = False,
     observer: Observer = ignore,
 ) -> RepairReport:
-    """Repair one checkpoint of each run, or all. `replace`: {target that is gone: target that takes its place}.
+    """Repair one checkpoint of a run, or all. `replace`: {target that is gone: target that takes its place}.
 
     Raises `UsageError` for a replacement that is no target of the store.
     """
@@ -59,8 +59,7 @@ def repair(
     report = RepairReport(dry_run=dry_run)
     if not dry_run:
         report.readmitted, report.failed = readmit_targets(opened, replacements)
-    for run in runs:
-        _repair_run(opened, run, selector, replacements, report, observer)
+    _repair_run(opened, run, selector, replacements, report, observer)
     return report
 
 
@@ -94,6 +93,8 @@ def _look_again(opened: Opened, run: str, result: RepairResult) -> None:
     """Its state afterwards. Where something could not be put, its digests are checked: a bad one may have its size."""
     with protocol_errors():
         history = opened.group.history(run)
-    checkpoint = next(c for c in history.checkpoints if key_of(c) == result.key)
+    checkpoint = next((c for c in history.checkpoints if key_of(c) == result.key), None)
+    if checkpoint is None:
+        return  # deleted meanwhile
     after = check(opened, history, checkpoint, 1.0 if result.failed else 0.0)
     result.state, result.tolerance = after.state, after.tolerance

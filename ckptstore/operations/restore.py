@@ -8,7 +8,7 @@ nothing is ever written outside the path given.
 import json
 import mmap
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -17,11 +17,11 @@ import numpy as np
 from ckptstore.dtypes import OBJECT, dtype_named
 from ckptstore.errors import CorruptError, NotFoundError
 from ckptstore.events import Observer, Progress, ignore
-from ckptstore.operations.assembly import Part, parts_of, read_object, read_parts, tensor_bytes
+from ckptstore.operations.assembly import Part, parts_of, read_parts, tensor_bytes
 from ckptstore.operations.folder import FILES, StoredFile, files_from_bytes, whole_name
 from ckptstore.operations.placing import SAFETENSORS, FileToWrite, RestorePlan, checked, publish, staging
 from ckptstore.operations.safetensors_file import lay_out_file
-from ckptstore.source import Source
+from ckptstore.source import Source, batches
 
 OBJECTS = "objects.json"
 
@@ -73,7 +73,7 @@ def _matches(fqn: str, include: Sequence[str]) -> bool:
 def _stored_files(source: Source) -> list[StoredFile]:
     if FILES not in source.index.tensors:
         return []
-    files = files_from_bytes(read_object(source, FILES, source.opened.config.window_bytes))
+    files = files_from_bytes(source.read_object(FILES, source.opened.config.window_bytes))
     names = [name for file in files for name in (file.tensors if file.tensors is not None else [whole_name(file.path)])]
     lacking = [name for name in names if name not in source.index.tensors]
     if lacking or len(set(names)) < len(names):
@@ -158,32 +158,22 @@ def _fill(source: Source, file: FileToWrite, memory: mmap.mmap, limit: int, tell
     The map is closed when nothing refers to it any more: an error that a load keeps may hold its buffers.
     """
     into = np.frombuffer(memory, np.uint8)
-    for batch in _batches(source, file, limit):
+    for batch in batches(_parts(source, file, limit), lambda part: part.nbytes, limit):
         read_parts(source, batch, into)
         memory.flush()
         memory.madvise(mmap.MADV_DONTNEED)
         tell(sum(part.nbytes for part in batch))
 
 
-def _batches(source: Source, file: FileToWrite, limit: int) -> Iterator[list[Part]]:
+def _parts(source: Source, file: FileToWrite, limit: int) -> list[Part]:
     """In the order in which the bytes are stored, so that each stripe is read once."""
     parts = [part for fqn, base in file.offsets for part in parts_of(source, fqn, base, limit)]
-    parts.sort(key=lambda part: (part.shard.record.shard_id, part.offset))
-    batch: list[Part] = []
-    size = 0
-    for part in parts:
-        if batch and size + part.nbytes > limit:
-            yield batch
-            batch, size = [], 0
-        batch.append(part)
-        size += part.nbytes
-    if batch:
-        yield batch
+    return sorted(parts, key=lambda part: (part.shard.record.shard_id, part.offset))
 
 
 def _write_objects(source: Source, file: FileToWrite, target: Path, limit: int) -> None:
     """One JSON object {name: byte object}: typed JSON, as docs/format.md describes it."""
-    documents = {fqn: _parsed(fqn, read_object(source, fqn, limit)) for fqn in file.objects}
+    documents = {fqn: _parsed(fqn, source.read_object(fqn, limit)) for fqn in file.objects}
     with target.open("x", encoding="ascii") as opened:
         json.dump(documents, opened)
         opened.flush()

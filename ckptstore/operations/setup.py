@@ -58,8 +58,9 @@ def init(opened: Opened) -> InitReport:
     commit = [spec.name for spec in opened.config.targets if spec.commit]
     if not commit:
         raise ConfigError("no target has commit = true: manifests would have no place", key="targets.commit")
+    _refuse_strangers(commit, identities)
     created = _make(opened, commit, identities)
-    _identify(opened, [name for name in opened.targets if name not in commit])
+    _identify(opened, [name for name in opened.targets if name not in commit], identities)
     members = opened.group.members
     config = opened.config
     return InitReport(
@@ -179,11 +180,21 @@ def _check_members(opened: Opened, commit: Sequence[str], identities: Mapping[st
         raise ConflictError(message, hint="give back what belongs there with: ckpt repair", targets=wiped)
 
 
-def _identify(opened: Opened, names: Sequence[str]) -> None:
+def _refuse_strangers(commit: Sequence[str], identities: Mapping[str, Identity | None]) -> None:
+    """A target without votes may belong to the store of the others, or to none."""
+    ours = {identity.store_id for name in commit if (identity := identities[name])}
+    for name, identity in identities.items():
+        if name not in commit and identity and identity.store_id not in ours:
+            message = f"target {name} belongs to another store, {identity.store_id}"
+            raise ConflictError(message, hint="mend its url in store.toml, or empty the place", target=name)
+
+
+def _identify(opened: Opened, names: Sequence[str], identities: Mapping[str, Identity | None]) -> None:
     """Targets without votes need only know whose they are."""
     store_id = opened.group.store_id
     for name in names:
-        opened.targets[name].put(paths.IDENTITY, manifests.seal(Identity(store_id=store_id, target=name)))
+        if identities[name] is None:
+            opened.targets[name].put(paths.IDENTITY, manifests.seal(Identity(store_id=store_id, target=name)))
 
 
 def _two_stores(identities: Mapping[str, Identity | None]) -> ConflictError:

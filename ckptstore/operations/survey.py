@@ -23,7 +23,7 @@ __all__ = ["Counts", "Finding", "ShardSurvey", "StripeSurvey", "survey_document"
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that isn't as it should be. `kind`: "missing", "short", "corrupt", "unreachable" or "doubled"."""
+    """Something not as it should be: "missing", "short", "corrupt", "unreachable", "doubled" or "scarce"."""
 
     kind: str
     what: str

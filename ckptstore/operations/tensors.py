@@ -1,9 +1,8 @@
 """The tensors of a checkpoint, from its index alone."""
 
-import math
 from typing import NamedTuple
 
-from ckptstore.dtypes import OBJECT, dtype_named
+from ckptstore.dtypes import OBJECT, nbytes_of
 from manifests import Index
 
 __all__ = ["TensorRow", "tensor_list"]
@@ -27,5 +26,5 @@ def tensor_list(index: Index) -> list[TensorRow]:
 def _row(index: Index, fqn: str) -> TensorRow:
     entry = index.tensors[fqn]
     is_object = entry.dtype == OBJECT
-    nbytes = None if is_object else math.prod(entry.shape) * dtype_named(entry.dtype).itemsize
+    nbytes = None if is_object else nbytes_of(entry.dtype, entry.shape)
     return TensorRow(fqn, entry.dtype, entry.shape, nbytes, len(entry.chunks))

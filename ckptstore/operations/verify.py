@@ -17,8 +17,9 @@ from ckptstore.load.plan import Shard
 from ckptstore.opened import Opened, protocol_errors
 from ckptstore.operations.survey import Counts, Finding, ShardSurvey, survey_document, survey_shard
 from ckptstore.placement import Survives, full_tolerance, survives
+from ckptstore.save.copies import copies_wanted
 from ckptstore.selection import Selector, key_of, select_all
-from ckptstore.tolerance import stripe_survives, weakest
+from ckptstore.tolerance import record_survives, stripe_survives, weakest
 from manifests import Checkpoint, History, Index, ShardRecord, ShardReference, paths
 
 __all__ = ["CheckpointHealth", "VerifyReport", "check", "verify"]
@@ -64,24 +65,21 @@ class VerifyReport:
 
 def verify(
     opened: Opened,
-    runs: Sequence[str],
+    run: str,
     selector: Selector | None = None,
     *,
     read_data: bool = False,
     subset: float = 1.0,
     observer: Observer = ignore,
 ) -> VerifyReport:
-    """Check one checkpoint of each run, or all. Raises `NotFoundError` where there is nothing to check."""
+    """Check one checkpoint of a run, or all. Raises `NotFoundError` where there is nothing to check."""
     fraction = subset if read_data else 0.0
-    chosen = []
     with protocol_errors():
         opened.group.refresh()  # what an open store knew of its targets may be old
-    for run in runs:
-        with protocol_errors():
-            history = opened.group.history(run)
-        chosen += [(history, checkpoint) for checkpoint in select_all(history, selector)]
+        history = opened.group.history(run)
+    chosen = select_all(history, selector)
     report = VerifyReport([])
-    for history, checkpoint in chosen:
+    for checkpoint in chosen:
         report.checkpoints.append(check(opened, history, checkpoint, fraction))
         observer(Progress("verify", 1, len(chosen)))
     return report
@@ -154,7 +152,7 @@ def _judge(opened: Opened, health: CheckpointHealth, checkpoint: Checkpoint, hea
     each.append(_copies(opened, checkpoint.seen_on, {}, silent))
     each.append(opened.votes_survive(heard))
     health.tolerance = weakest(each)
-    health.findings += _doubled(opened, health)
+    health.findings += [*_doubled(opened, health), *_scarce(opened, health, checkpoint)]
     if any(stripe.lost for stripe in stripes):
         health.state = "lost"
     elif any(stripe.undecided for stripe in stripes):
@@ -166,6 +164,20 @@ def _judge(opened: Opened, health: CheckpointHealth, checkpoint: Checkpoint, hea
 def _copies(opened: Opened, holding: Sequence[str], bad: dict[str, str], silent: set[str]) -> Survives:
     left = [name for name in holding if name not in bad and name not in silent and name in opened.targets]
     return survives(left, 1, opened.domains)
+
+
+def _scarce(opened: Opened, health: CheckpointHealth, checkpoint: Checkpoint) -> Iterator[Finding]:
+    """Documents with so few copies that they survive less than the data that they describe."""
+    data = [record_survives(shard.shard.record, opened.domains) for shard in health.shards]
+    if not data:
+        return
+    wanted = copies_wanted(weakest(data).targets, opened.config.places)
+    index = checkpoint.manifest.copies[0].index
+    references = [("index", index), *(("record", shard.reference.record) for shard in health.shards)]
+    for what, reference in references:
+        if len(reference.targets) < wanted:
+            detail = f"{len(reference.targets)} copies, {wanted} could be"
+            yield Finding("scarce", what, "", reference.path, detail)
 
 
 def _doubled(opened: Opened, health: CheckpointHealth) -> list[Finding]:

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from msgspec import structs
 
+from ckptstore.errors import AccessDenied
 from ckptstore.operations.doctor import examine
 from ckptstore.targets import wrapper
 from manifests import paths
@@ -68,6 +69,20 @@ def test_what_is_out_of_reach_decides(store):
     report = examine(store.opened)
     assert report.exit_code == 5
     assert (report.loading_survives, report.saving_survives) == (-1, -1)
+
+
+def test_what_keeps_the_store_from_being_read_is_not_always_the_credentials(store):
+    """Every target answers, and its standing is gone: nothing is denied."""
+    for name in "abcdef":
+        shutil.rmtree(store.root / name / "incarnations")
+    report = examine(store.opened)
+    assert report.exit_code not in {0, AccessDenied.exit_code}
+
+
+def test_credentials_are_what_is_wrong_where_all_that_fail_are_refused(store):
+    for name in "abcdef":
+        store.faults[name].inject(error=AccessDenied(f"{name}: refused", target=name))
+    assert examine(store.opened).exit_code == AccessDenied.exit_code
 
 
 def test_too_many_are_wiped(store):

@@ -38,7 +38,7 @@ def folder(tmp_path):
 
 def test_a_folder_is_its_tensors_and_its_other_files(store, folder):
     made = plan(folder)
-    assert [file.path for file in made.files] == [
+    assert [file.stored.path for file in made.files] == [
         "config.json",
         "one.safetensors",
         "sub/empty.txt",
@@ -53,7 +53,7 @@ def test_a_folder_is_its_tensors_and_its_other_files(store, folder):
 
 def test_links_to_files_are_followed_and_links_to_folders_refused(folder, tmp_path):
     (folder / "linked.json").symlink_to(folder / "config.json")
-    assert "linked.json" in [file.path for file in plan(folder).files]
+    assert "linked.json" in [file.stored.path for file in plan(folder).files]
     (folder / "linked").symlink_to(tmp_path)
     with pytest.raises(UnsupportedValue, match="link to a folder"):
         plan(folder)
@@ -92,6 +92,17 @@ def test_a_file_that_changes_meanwhile_is_not_committed(store, folder, monkeypat
     with pytest.raises(ConflictError, match=r"config\.json was written to"):
         ingest(store.opened, RUN, made, ABOUT)
     assert store.opened.group.history(RUN).checkpoints == ()
+
+
+def test_names_that_can_not_be_stored_are_refused_before_anything_is_written(store, tmp_path):
+    """A file that is kept whole, and a tensor that is called as it would be."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    save_file({f"object:{FILES}": np.ones(3)}, folder / "one.safetensors")
+    before = store.digest()
+    with pytest.raises(KeyCollision):
+        ingest(store.opened, RUN, plan(folder), ABOUT)
+    assert store.digest() == before
 
 
 def header(entries, data=b"", length=None):

@@ -239,9 +239,7 @@ def test_a_target_is_replaced_by_a_new_one(tmp_path, gone):
     without = [spec for spec in store.config.targets if spec.name != "b"]
     later = reopen(tmp_path, replace(store.config, targets=without))
     for step in (1, 2):
-        assert not [
-            t for row in later.homes(later.source(Selector(step=step)).selected.manifest) for t in row if t == "b"
-        ]
+        assert not [t for row in later.homes(later.source(Selector(step=step)).manifest) for t in row if t == "b"]
         assert_equal(later.load(Selector(step=step)), ARRAYS)
     assert_whole(later)
     assert sorted(later.opened.group.members.targets) == list("acdefg")
@@ -427,6 +425,6 @@ def test_a_run_s_selection_is_respected(store):
     first, second = store.save(ARRAYS, step=1), store.save(ARRAYS, step=2)
     for manifest in (first, second):
         store.remove(store.fragment(manifest, 0))
-    report = repair(store.opened, [RUN], Selector(step=2))
+    report = repair(store.opened, RUN, Selector(step=2))
     assert [result.name for result in report.checkpoints] == ["step-2"]
     assert store.verify(Selector(step=1)).state == "degraded"

@@ -107,8 +107,8 @@ def test_parts_larger_than_the_batch_are_cut(store, tmp_path, monkeypatch):
     """Rows, columns and middles of 1.2 MB, in batches of 10,000 bytes."""
     array = np.arange(300_000, dtype="f4").reshape(50, 30, 200)
     save_pieces(store, chunks_of("x", array, [[20], [], [77]]) + chunks_of("y", array, [[25], [], []]))
-    real = module._batches
-    monkeypatch.setattr(module, "_batches", lambda source, file, _limit: real(source, file, 10_000))
+    real = module._fill
+    monkeypatch.setattr(module, "_fill", lambda *given: real(*given[:3], 10_000, given[4]))
     write(store, tmp_path / "out.safetensors")
     found = load_file(tmp_path / "out.safetensors")
     assert np.array_equal(found["x"], array)
@@ -286,6 +286,13 @@ def test_o62_a_huge_object_is_not_read(tmp_path):
     save_pieces(store, [object_piece("o", b"1" * (2 << 20))])
     with pytest.raises(CorruptError, match="at most"):
         write(store, tmp_path / "out")
+
+
+def test_o62_a_tensor_in_the_place_of_the_list_of_files_is_refused(store, tmp_path):
+    save_pieces(store, [*chunks_of(FILES, np.ones(3), [[]]), *chunks_of("x", np.ones(3), [[]])])
+    with pytest.raises(CorruptError, match="stored as a tensor") as caught:
+        write(store, tmp_path / "out")
+    assert caught.value.key == FILES
 
 
 def test_o62_an_object_that_is_a_pickle_stays_bytes(store, tmp_path):

@@ -24,7 +24,7 @@ def store(tmp_path) -> LocalStore:
 
 
 def report(store: LocalStore, **options) -> VerifyReport:
-    return verify(store.opened, [RUN], **options)
+    return verify(store.opened, RUN, **options)
 
 
 def kinds(store: LocalStore, *, read_data: bool = False) -> Counter:
@@ -286,7 +286,7 @@ def test_o13_nothing_to_check_is_not_success(store):
         with pytest.raises(NotFoundError):
             report(store, selector=selector)
     with pytest.raises(NotFoundError):
-        verify(store.opened, ["other"])
+        verify(store.opened, "other")
 
 
 def test_o22_strangers_are_not_checkpoints(store):
