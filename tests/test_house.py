@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 
 FLOORS = [
     {"errors", "events", "dtypes"},
-    {"placement"},
+    {"placement", "names"},
     {"config", "buffers"},
     {"targets", "tolerance"},
     {"save", "load"},

@@ -55,7 +55,7 @@ def ckpt(
 ) -> None:
     """Erasure-coded, verified checkpoints on targets that fail independently.
 
-    The store is named by --store or CKPT_STORE, the training run by --run.
+    The store is named by --store or CKPT_STORE, the training run by --run or CKPT_RUN.
     """
 
 

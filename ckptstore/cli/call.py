@@ -3,7 +3,8 @@
 import inspect
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ckptstore.config import Config
     from ckptstore.events import Observer
     from ckptstore.opened import Opened
+    from ckptstore.store import Run
     from manifests import History
 
 StoreOption = Annotated[
@@ -26,7 +28,7 @@ StoreOption = Annotated[
         "--store", envvar="CKPT_STORE", metavar="PATH", help="The store's settings: a store.toml.", show_default=False
     ),
 ]
-RunOption = Annotated[str, typer.Option("--run", metavar="RUN", help="The training run.")]
+RunOption = Annotated[str, typer.Option("--run", envvar="CKPT_RUN", metavar="RUN", help="The training run.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON on stdout; the last line is the summary.")]
 VerboseOption = Annotated[
     bool, typer.Option("--verbose", "-v", help="Tell on stderr what happens underneath, and show tracebacks.")
@@ -68,6 +70,13 @@ class Call:
         self.check_run()
         return shared(self.config)
 
+    @cached_property
+    def training(self) -> "Run":
+        """The run, as the Python API has it."""
+        from ckptstore.store import Run
+
+        return Run(self.opened.config, self.run)
+
     def history(self, run: str | None = None) -> "History":
         """What a run holds. Raises `OutOfReach`, and `NotFoundError` where there is no store."""
         from ckptstore.opened import protocol_errors
@@ -98,34 +107,25 @@ class Call:
         denied = [reply for reply in errors if isinstance(reply, AccessDenied)]
         return denied[0] if denied and len(denied) == len(errors) else error
 
-    def watching(self) -> "Watching":
-        """A context that gives an observer, and shows what it hears as progress bars and notes."""
-        return Watching(self)
+    @contextmanager
+    def watching(self) -> "Iterator[Observer]":
+        """Give an observer; show what it hears: bars while a person watches, notes about targets that fail.
+
+        With -v about fragments too.
+        """
+        from ckptstore.cli.progress import Progress
+
+        progress = Progress(self.output, verbose=self.verbose)
+        try:
+            yield progress.observe
+        finally:
+            progress.close()
 
     def check_run(self) -> None:
         """Raise `UsageError` for a name that no run can have."""
-        from manifests import UnsafeName, paths
+        from ckptstore.names import check_run
 
-        try:
-            paths.check_run(self.run)
-        except UnsafeName as error:
-            raise UsageError(f"--run: {error.message}", hint="see the runs: ckpt ls --all-runs") from error
-
-
-class Watching:
-    """Shows long work: bars while a person watches, notes about targets that fail, with -v about fragments too."""
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
-    def __enter__(self) -> "Observer":
-        from ckptstore.cli.progress import Progress
-
-        self._progress = Progress(self._call.output, verbose=self._call.verbose)
-        return self._progress.observe
-
-    def __exit__(self, *exc: object) -> None:
-        self._progress.close()
+        check_run(self.run)
 
 
 def command(function: Callable[..., int]) -> Callable[..., int]:
@@ -136,7 +136,7 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
 
     @wraps(function)
     def called(*args: Any, store: str | None, run: str, as_json: bool, verbose: bool, **options: Any) -> int:
-        call = Call(function.__name__.strip("_"), store=store, run=run, as_json=as_json, verbose=verbose)
+        call = Call(function.__name__, store=store, run=run, as_json=as_json, verbose=verbose)
         try:
             return function(call, *args, **options)
         except BrokenPipeError:  # whoever read our output has seen enough

@@ -20,8 +20,8 @@ Every command takes these options:
 
 {{shared}}
 
-`--store` may be left out where the environment has CKPT_STORE. Credentials of targets come from the environment,
-a profile or the machine's role, never from the command line or from store.toml.
+`--store` may be left out where the environment has CKPT_STORE, and `--run` where it has CKPT_RUN. Credentials of
+targets come from the environment, a profile or the machine's role, never from the command line or from store.toml.
 
 Where a command takes a CHECKPOINT, it is a step (`7`), a name (`step-100`), `latest`, `tag:best`, or a key as
 `ckpt show` prints it. Of several saves of one step or name the newest is meant.
