@@ -21,7 +21,6 @@ FLOORS = [
     {"source"},
     {"dcp", "operations"},
     {"store"},
-    {"filesystem", "integrations"},
     {"demo"},
     {"cli"},
 ]

@@ -28,8 +28,10 @@ class Fragment:
 
     @property
     def path(self) -> str:
-        """Its object name."""
-        shard = self.want.shard
+        """Its object name; that of the older stripe, where the record says that this one uses it again."""
+        shard, source = self.want.shard, self.want.stripe.source
+        if source is not None:
+            return paths.fragment(shard.run, source.shard_id, source.stripe, self.number)
         return paths.fragment(shard.run, shard.record.shard_id, self.want.number, self.number)
 
 

@@ -158,9 +158,11 @@ def _open(shard: Shard, number: int) -> StripeSurvey:
 def _compare_listing(opened: Opened, survey: ShardSurvey, counts: Counts) -> None:
     """One listing a target tells which fragments are there and how long they are."""
     shard = survey.shard
-    prefix = paths.shard_data_prefix(shard.run, shard.record.shard_id)
+    sources = {stripe.source.shard_id for stripe in shard.record.stripes if stripe.source}
+    prefixes = [paths.shard_data_prefix(shard.run, shard_id) for shard_id in (shard.record.shard_id, *sources)]
     listings = opened.on_targets(
-        lambda target: {entry.path: entry.size for entry in target.list(prefix)}, shard.record.targets
+        lambda target: {entry.path: entry.size for prefix in prefixes for entry in target.list(prefix)},
+        shard.record.targets,
     )
     for stripe in survey.stripes:
         for fragment in range(stripe.want.shape.n):
