@@ -3,9 +3,11 @@
 A dtype that the format lacks travels as U8 with a trailing dimension of its item size; a record keeps the true name.
 """
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["DTYPES", "OBJECT", "Dtype", "dtype_named"]
+__all__ = ["DTYPES", "OBJECT", "Dtype", "dtype_named", "nbytes_of"]
 
 OBJECT = "object"
 """The dtype of a byte object: typed JSON, not a tensor."""
@@ -59,3 +61,8 @@ DTYPES = {
 def dtype_named(name: str) -> Dtype:
     """The dtype of that name (`torch.` in front or not); `KeyError` where nothing is known of it."""
     return DTYPES[name.removeprefix("torch.")]
+
+
+def nbytes_of(dtype: str, shape: Sequence[int]) -> int:
+    """Bytes of a tensor of that dtype and shape."""
+    return math.prod(shape) * dtype_named(dtype).itemsize

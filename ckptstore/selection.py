@@ -8,7 +8,7 @@ from ckptstore.errors import NotFoundError, OutOfReach
 from ckptstore.opened import Opened, protocol_errors
 from manifests import Checkpoint, History, Manifest, paths
 
-__all__ = ["Selected", "Selector", "select", "select_all", "select_from"]
+__all__ = ["Selector", "key_of", "select", "select_all", "select_deleted", "select_from"]
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,7 @@ class Selector:
         return ", ".join(f"{what} {value}" for what, value in asked.items() if value is not None) or "latest"
 
 
-@dataclass(frozen=True)
-class Selected:
-    """A checkpoint decided on: what its manifest said then. Small and picklable: rank 0 tells the others."""
-
-    manifest: Manifest
-    key: str
-
-
-def select(opened: Opened, run: str, selector: Selector) -> Selected:
+def select(opened: Opened, run: str, selector: Selector) -> Manifest:
     """Read the run's history and decide. Raises `NotFoundError`, naming what there is, and `OutOfReach`.
 
     Where too few commit targets answer to be sure, one that is asked for by step, name, tag or key is loaded all the
@@ -64,8 +56,7 @@ def select(opened: Opened, run: str, selector: Selector) -> Selected:
         with protocol_errors():
             history = opened.group.glimpse(run)
         warnings.warn(f"{error.message}: a newer {selector}, or that it was deleted, may not be seen", stacklevel=2)
-    checkpoint = select_from(history, selector)
-    return Selected(checkpoint.manifest, key_of(checkpoint))
+    return select_from(history, selector).manifest
 
 
 def select_from(history: History, selector: Selector) -> Checkpoint:
@@ -74,6 +65,15 @@ def select_from(history: History, selector: Selector) -> Checkpoint:
     if matching:
         return matching[-1]
     raise _not_found(history, selector)
+
+
+def select_deleted(history: History, selector: Selector) -> Checkpoint:
+    """The newest deleted checkpoint that matches. Raises `NotFoundError`."""
+    matching = [checkpoint for checkpoint in history.deleted if _matches(checkpoint, selector)]
+    if matching:
+        return matching[-1]
+    message = f"run {history.run} has no deleted checkpoint {selector}"
+    raise NotFoundError(message, hint=f"see what was deleted: ckpt log --run {history.run}", run=history.run)
 
 
 def select_all(history: History, selector: Selector | None) -> list[Checkpoint]:
@@ -85,9 +85,9 @@ def select_all(history: History, selector: Selector | None) -> list[Checkpoint]:
     return list(history.checkpoints)
 
 
-def key_of(checkpoint: Checkpoint) -> str:
+def key_of(saved: Checkpoint | Manifest) -> str:
     """A checkpoint's name inside its run, that no other save ever has."""
-    return paths.save_name(checkpoint.session, checkpoint.ordinal)
+    return paths.save_name(saved.session, saved.ordinal)
 
 
 def _matches(checkpoint: Checkpoint, selector: Selector) -> bool:
@@ -106,7 +106,7 @@ def _not_found(history: History, selector: Selector) -> NotFoundError:
     there = f"it holds {', '.join(names[-5:])}" if names else "it holds none"
     message = f"run {history.run} has no checkpoint {selector}: {there}"
     if deleted:
-        hint = f"{key_of(deleted[-1])} is deleted; until its data is collected: ckpt undelete {key_of(deleted[-1])}"
+        hint = f"it is marked deleted; take the mark back: ckpt undelete {key_of(deleted[-1])} --run {history.run}"
         return NotFoundError(message, hint=hint, run=history.run)
     problems = [problem.message for problem in history.problems if problem.fatal]
     if problems:

@@ -1,23 +1,28 @@
 """A checkpoint open for reading: its index, and its shard records as they are needed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
 
 from ckptstore.dtypes import OBJECT
 from ckptstore.errors import CorruptError
 from ckptstore.events import Observer, ignore
 from ckptstore.load.documents import fetch_document, fetch_record
 from ckptstore.load.fetch import Fetcher
-from ckptstore.load.plan import Request, Shard
+from ckptstore.load.plan import Request, Shard, box_runs
 from ckptstore.load.reader import read
 from ckptstore.opened import Opened
-from ckptstore.selection import Selected
-from manifests import Chunk, Index, ShardRecord, TensorEntry
+from manifests import Chunk, Index, Manifest, ShardRecord, TensorEntry
 
 Address = tuple[str, tuple[int, ...]]
+"""A chunk of a tensor (its key and offsets) or a byte object (its key and no offsets)."""
 
-__all__ = ["Source"]
+T = TypeVar("T")
+
+__all__ = ["Address", "Source", "batches"]
 
 
 @dataclass(eq=False)
@@ -25,7 +30,7 @@ class Source:
     """Reads from one checkpoint; a target found out of reach is asked no more while it is open."""
 
     opened: Opened
-    selected: Selected
+    manifest: Manifest
     index: Index
     fetcher: Fetcher
     observer: Observer = ignore
@@ -33,10 +38,10 @@ class Source:
     _entries: dict[int, dict[Address, TensorEntry]] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, opened: Opened, selected: Selected, observer: Observer = ignore) -> "Source":
+    def open(cls, opened: Opened, manifest: Manifest, observer: Observer = ignore) -> "Source":
         """Fetch the index. Raises `CorruptError`, `OutOfReach`."""
-        index = fetch_document(Index, selected.manifest.copies[0].index, opened.targets, observer)
-        return cls(opened, selected, index, Fetcher(opened.targets, opened.executor, observer), observer)
+        index = fetch_document(Index, manifest.copies[0].index, opened.targets, observer)
+        return cls(opened, manifest, index, Fetcher(opened.targets, opened.executor, observer), observer)
 
     @cached_property
     def aliases(self) -> dict[str, str]:
@@ -54,7 +59,7 @@ class Source:
         """Fetch the records of several shards at once."""
         wanted = sorted(set(numbers) - set(self._shards))
         for number, record in zip(wanted, self.opened.executor.map(self._record, wanted), strict=True):
-            self._shards[number] = Shard(self.selected.manifest.run, record)
+            self._shards[number] = Shard(self.manifest.run, record)
             self._entries[number] = {(entry.fqn, tuple(entry.range or ())): entry for entry in record.tensors}
 
     def locate(self, addresses: Sequence[Address]) -> list[tuple[Shard, TensorEntry]]:
@@ -67,6 +72,19 @@ class Source:
     def read(self, requests: Sequence[Request]) -> None:
         """See `load.reader.read`."""
         read(requests, self.fetcher, self.opened.buffers, self.observer)
+
+    def read_object(self, fqn: str, limit: int | None = None) -> bytes:
+        """The bytes of a byte object. Raises `CorruptError` where a tensor is stored, or more than `limit` bytes."""
+        if self.index.tensors[fqn].dtype != OBJECT:
+            message = f"{fqn!r:.100} is stored as a tensor of {self.index.tensors[fqn].dtype}, not as an object"
+            raise CorruptError(message, hint="run: ckpt verify", key=fqn)
+        ((shard, entry),) = self.locate([(fqn, ())])
+        if limit is not None and entry.nbytes > limit:
+            message = f"object {fqn!r:.100} is recorded as {entry.nbytes} bytes; at most {limit} are read"
+            raise CorruptError(message, hint="run: ckpt verify", key=fqn)
+        into = np.empty(entry.nbytes, np.uint8)
+        self.read([Request(shard, entry.offset, box_runs([entry.nbytes], 1, [0], [entry.nbytes]), into)])
+        return into.tobytes()
 
     def _chunks_of(self, fqn: str) -> dict[tuple[int, ...], tuple[str, Chunk]]:
         """Each chunk of one tensor, and its dtype: looked up as asked for, since a checkpoint may have a million."""
@@ -84,3 +102,17 @@ class Source:
             message = f"shard {shard_id} doesn't hold {fqn!r} at {list(chunk.offsets)} as the index says it does"
             raise CorruptError(message, hint="run: ckpt verify", key=fqn)
         return entry
+
+
+def batches(items: Iterable[T], weight: Callable[[T], int], limit: int) -> Iterator[list[T]]:
+    """Groups of items, in order, that weigh at most `limit` together, or one item that alone weighs more."""
+    batch: list[T] = []
+    total = 0
+    for item in items:
+        if batch and total + weight(item) > limit:
+            yield batch
+            batch, total = [], 0
+        batch.append(item)
+        total += weight(item)
+    if batch:
+        yield batch

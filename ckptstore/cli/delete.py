@@ -1,6 +1,6 @@
 """`ckpt delete`: take a checkpoint out of sight."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -8,6 +8,9 @@ from ckptstore.cli.call import Call
 from ckptstore.cli.selecting import Name, Step, Tag, Which, selected
 from ckptstore.cli.wording import size
 from ckptstore.errors import UsageError
+
+if TYPE_CHECKING:
+    from ckptstore.selection import Selector
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do it: without, it only says what would be deleted.")]
 
@@ -19,24 +22,25 @@ def delete(
 ) -> int:
     """Mark one checkpoint deleted.
 
-    It is not listed any more, and doesn't load. Its data stays for a grace period, and `ckpt undelete` brings
-    it back. Of several saves of one step or name the newest is meant.
+    The mark hides it: it is not listed any more, and doesn't load. Its data is not removed by this release, so
+    no room is freed, and `ckpt undelete` takes the mark back. Of several saves of one step or name the newest is
+    meant.
     """
-    from ckptstore.opened import protocol_errors
-    from ckptstore.selection import key_of, select_from
-    from ckptstore.store import Checkpoint
-
     selector = selected(which, step, name, tag)
     if selector is None:
         raise UsageError("which checkpoint?", hint="name one: ckpt delete 7 --yes; see them: ckpt ls")
-    found = select_from(call.history(), selector)
-    described = Checkpoint.of(found.manifest, found.tags)
     if not yes:
-        message = f"{described.name} ({size(described.bytes)}, {described.created}) of run {call.run} would be deleted"
-        raise UsageError(message, hint=f"ckpt delete {key_of(found)} --run {call.run} --yes")
-    with protocol_errors():
-        call.opened.group.delete(call.run, *found.key)
-    call.output.say(
-        f"deleted {described.name} of run {call.run}; until its data is collected: ckpt undelete {key_of(found)}"
-    )
-    return call.output.summary(0, run=call.run, deleted=[described])
+        raise _preview(call, selector)
+    deleted = call.training.delete(selector)
+    undo = f"ckpt undelete {deleted.key} --run {call.run}"
+    call.output.say(f"{deleted.name} of run {call.run} is marked deleted; its data stays; take it back: {undo}")
+    return call.output.summary(0, run=call.run, deleted=[deleted])
+
+
+def _preview(call: Call, selector: "Selector") -> UsageError:
+    from ckptstore.selection import select_from
+    from ckptstore.store import Checkpoint
+
+    found = Checkpoint.of(select_from(call.history(), selector).manifest)
+    message = f"{found.name} ({size(found.bytes)}, {found.created}) of run {call.run} would be marked deleted"
+    return UsageError(message, hint=f"ckpt delete {found.key} --run {call.run} --yes")

@@ -102,15 +102,15 @@ def _tell_silent(call: Call, histories: "list[History]") -> list[str]:
 def _list_tensors(call: Call, selector: Any) -> int:
     from ckptstore.load.documents import fetch_document
     from ckptstore.operations.tensors import tensor_list
-    from ckptstore.selection import Selector, select
+    from ckptstore.selection import Selector, key_of, select
     from manifests import Index
 
     chosen = select(call.opened, call.run, selector or Selector())
-    index = fetch_document(Index, chosen.manifest.copies[0].index, call.opened.targets)
+    index = fetch_document(Index, chosen.copies[0].index, call.opened.targets)
     rows = tensor_list(index)
     table = [
         [row.fqn, row.dtype, shape_text(row.shape), str(row.chunks), "" if row.nbytes is None else size(row.nbytes)]
         for row in rows
     ]
     call.output.table(["fqn", "dtype", "shape", "chunks", "bytes"], table, right=("chunks", "bytes"))
-    return call.output.summary(0, run=call.run, key=chosen.key, name=chosen.manifest.name, tensors=rows)
+    return call.output.summary(0, run=call.run, key=key_of(chosen), name=chosen.name, tensors=rows)

@@ -29,8 +29,6 @@ class Output:
     def __init__(self, command: str, *, as_json: bool) -> None:
         self.command = command
         self.as_json = as_json
-        self.so_far: dict[str, Any] = {}
-        """What the summary says even if the command fails."""
 
     def say(self, text: str) -> None:
         """A line of the answer, for people."""
@@ -58,12 +56,11 @@ class Output:
         self.record("summary", command=self.command, code=code, **found)
         return code
 
-    def failure(self, failure: Failure) -> int:
-        """Say what went wrong: in words on stderr, and as the last line of JSON."""
+    def failure(self, failure: Failure, **found: Any) -> int:
+        """Say what went wrong: in words on stderr, and as the last line of JSON, with what was found all the same."""
         _print(f"error: {failure.message}", sys.stderr, style="bold red")
         _print(f"  next: {failure.hint.removeprefix('run: ')}", sys.stderr)
-        told = {"kind": failure.kind, "message": failure.message, "hint": failure.hint}
-        return self.summary(failure.code, **{**self.so_far, **told})
+        return self.summary(failure.code, kind=failure.kind, message=failure.message, hint=failure.hint, **found)
 
 
 def make_console(*, stderr: bool) -> "Console":

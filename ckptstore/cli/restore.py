@@ -45,7 +45,7 @@ def restore(
     """
     from ckptstore.operations.restore import plan_restore
     from ckptstore.operations.restore import restore as write
-    from ckptstore.selection import Selector, select
+    from ckptstore.selection import Selector, key_of, select
     from ckptstore.source import Source
 
     chosen = select(call.opened, call.run, selected(None, step, name, tag) or Selector())
@@ -54,11 +54,11 @@ def restore(
         plan = plan_restore(source, path, include or [], force=force)
         if not dry_run:
             write(source, plan, observer)
-    _tell(call, plan, chosen.manifest.name or chosen.key, dry_run=dry_run)
+    _tell(call, plan, chosen.name or key_of(chosen), dry_run=dry_run)
     files = [
         {"path": str(plan.folder / file.path), "bytes": file.size, "tensors": len(file.offsets)} for file in plan.files
     ]
-    fields = {"key": chosen.key, "name": chosen.manifest.name, "step": chosen.manifest.step, "dry_run": dry_run}
+    fields = {"key": key_of(chosen), "name": chosen.name, "step": chosen.step, "dry_run": dry_run}
     return call.output.summary(0, run=call.run, **fields, files=files, left_out=plan.left_out, replaced=plan.replaced)
 
 

@@ -57,9 +57,7 @@ def _save_files(call: Call, path: Path, step: int | None, name: str | None) -> "
 
 def _save_state(call: Call, path: Path, step: int | None, name: str | None) -> "Checkpoint":
     from ckptstore.dcp.torch_file import load_torch_file
-    from ckptstore.store import Store
 
     state = load_torch_file(path)
-    call.check_run()
     with call.watching() as observer:
-        return Store(call.config).run(call.run).save(state, step=step, name=name, observer=observer)
+        return call.training.save(state, step=step, name=name, observer=observer)

@@ -21,11 +21,11 @@ def show(
     The latest unless named. With --cat: the shell command for each shard that concatenates its data fragments
     into a .safetensors file, without ckptstore and without decoding anything.
     """
-    from ckptstore.selection import Selected, Selector, key_of, select_from
+    from ckptstore.selection import Selector, key_of, select_from
     from ckptstore.source import Source
 
     found = select_from(call.history(), selected(which, step, name, tag) or Selector())
-    source = Source.open(call.opened, Selected(found.manifest, key_of(found)))
+    source = Source.open(call.opened, found.manifest)
     if cat:
         return _show_commands(call, source)
     _tell(call, found, source)
@@ -73,6 +73,7 @@ def _tell(call: Call, found: Any, source: Any) -> None:
 
 def _show_commands(call: Call, source: Any) -> int:
     from ckptstore.operations.concatenate import commands_for
+    from ckptstore.selection import key_of
 
     commands = [commands_for(source, number) for number in range(len(source.index.shards))]
     for command in commands:
@@ -80,4 +81,4 @@ def _show_commands(call: Call, source: Any) -> int:
         call.output.say(command.text)
         for problem in command.problems:
             call.output.note(f"{problem}  (next: ckpt restore {command.file})")
-    return call.output.summary(0, run=call.run, key=source.selected.key, shards=commands)
+    return call.output.summary(0, run=call.run, key=key_of(source.manifest), shards=commands)

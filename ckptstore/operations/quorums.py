@@ -12,7 +12,8 @@ __all__ = ["Quorums", "losses_saving_survives", "quorums_of", "tolerated"]
 class Quorums:
     """`members` N, `losses` t, `votes` Q = t + 1 that a commit takes, `readings` R = N - t that a reading takes.
 
-    Any R of them hold one of any Q, as R + Q > N: what was committed is seen (docs/commit.md). `saving`: how many targets may be lost with saving still possible; loading survives `losses` of them.
+    Any R of them share one with any Q, as R + Q > N: what was committed is seen (docs/commit.md).
+    `saving`: how many targets may be lost with saving still possible; loading survives `losses` of them.
     """
 
     members: int

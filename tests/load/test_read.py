@@ -13,7 +13,7 @@ from ckptstore.errors import AccessDenied, CorruptError, DataLost, OutOfReach
 from ckptstore.events import FragmentDamaged, Progress, TargetFailed
 from ckptstore.load.plan import Request, box_runs, plan_wants
 from ckptstore.load.reader import verified
-from ckptstore.selection import Selector
+from ckptstore.selection import Selector, key_of
 from ckptstore.targets.fault import flip_bit, unavailable
 from tests.support import (
     SENTINEL,
@@ -91,7 +91,7 @@ DAMAGES = [missing, flipped, zeroed, short, swapped, duplicated, stale]
 def test_o11_o12_two_damaged_fragments_are_two_erasures(store, damage, numbers):
     manifest = store.save(ARRAYS, step=1)
     one, other = (store.fragment(manifest, number, stripe=1) for number in numbers)
-    key = store.source().selected.key
+    key = key_of(store.source().manifest)
     damage(store, one, other)
     listener = Listener()
     assert_equal(_load(store, key, listener), ARRAYS)
@@ -335,7 +335,7 @@ def test_o18_the_recorded_scheme_is_used_whatever_the_settings_say(tmp_path):
     newer = {"w": random_bytes(50_000, 5)}
     manifest = later.save(newer, step=2)
     assert shape_of(later.record(manifest), 0).n == 11
-    damaged = later.fragment(later.source(Selector(step=1)).selected.manifest, 3)
+    damaged = later.fragment(later.source(Selector(step=1)).manifest, 3)
     later.flip(damaged)
     assert_equal(later.load(Selector(step=1)), ARRAYS)
     assert_equal(later.load(), newer)

@@ -1,0 +1,71 @@
+"""The Python API's marks and names: what they return, and what is refused in words."""
+
+import pytest
+
+import ckptstore
+from ckptstore.errors import NotFoundError, UsageError
+from tests.support import RUN, make_store, random_bytes
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run with steps 1 and 2, the newer one saved twice."""
+    store = make_store(tmp_path)
+    for step in (1, 2, 2):
+        store.save({"x": random_bytes(1000, step)}, step=step)
+    with ckptstore.open(store.config) as opened:
+        yield opened.run(RUN)
+
+
+def steps(run):
+    return [checkpoint.step for checkpoint in run.checkpoints()]
+
+
+def test_delete_hides_the_newest_of_a_step_and_undelete_brings_it_back(run):
+    before = run.checkpoints()
+    deleted = run.delete(2)
+    assert deleted == before[-1]
+    assert run.checkpoints() == before[:-1]
+    assert run.undelete(2) == deleted
+    assert run.checkpoints() == before
+
+
+def test_deleting_removes_no_data(run, tmp_path):
+    stored = {path for path in (tmp_path).rglob("*") if path.is_file()}
+    run.delete("step-1")
+    assert stored <= {path for path in tmp_path.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("which", [2, "step-2", "latest", "key"])
+def test_every_way_of_naming_a_checkpoint_is_understood(run, which):
+    newest = run.latest()
+    assert run.delete(newest.key if which == "key" else which) == newest
+
+
+def test_a_tag_moves_and_goes(run):
+    assert run.tag(1, "best").tags == ("best",)
+    moved = run.tag("latest", "best")
+    assert (moved.step, moved.tags) == (2, ("best",))
+    assert [checkpoint.tags for checkpoint in run.checkpoints()] == [(), (), ("best",)]
+    assert run.tag("tag:best", "kept").tags == ("best", "kept")
+    assert run.untag("best").tags == ("kept",)
+    with pytest.raises(NotFoundError):
+        run.untag("best")
+
+
+def test_what_is_not_there_is_not_found(run):
+    for call in (lambda: run.delete(7), lambda: run.undelete(1), lambda: run.tag(7, "best")):
+        with pytest.raises(NotFoundError) as caught:
+            call()
+        assert caught.value.hint
+    assert steps(run) == [1, 2, 2]
+
+
+@pytest.mark.parametrize("name", ["Bad Run", "", "../etc", "-x", "a" * 65])
+def test_names_that_can_not_be_are_refused_with_the_rule(run, name):
+    store = ckptstore.Store(run.config)
+    for call in (lambda: store.run(name), lambda: run.tag(1, name), lambda: run.untag(name)):
+        with pytest.raises(UsageError, match="can't be the name of") as caught:
+            call()
+        assert "letters, digits" in caught.value.hint
+        assert caught.value.exit_code == 2
