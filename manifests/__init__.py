@@ -43,8 +43,9 @@ from manifests.errors import (
 )
 from manifests.group import Committed, Group, init_store
 from manifests.heal import Healed
-from manifests.history import Checkpoint, History, Problem
+from manifests.history import Checkpoint, History
 from manifests.log import Event
+from manifests.problems import Problem
 from manifests.registers import Register
 from manifests.schema import (
     Begun,

@@ -7,8 +7,9 @@ from typing import Literal
 import msgspec
 
 from manifests import change, commit, heal, marks, membership, paths
-from manifests.history import Checkpoint, History, Problem, glimpse_history, read_history
+from manifests.history import History, read_history
 from manifests.log import Event, read_log
+from manifests.problems import Problem
 from manifests.quorum import Scope, View, survey, with_view
 from manifests.registers import Register, Steps, T, drive
 from manifests.schema import Manifest, Members
@@ -152,11 +153,12 @@ class Group:
     def supersede(self, manifest: Manifest) -> Committed:
         """Put a new version (kind "repair" or "copy") of a save's manifest, numbered above all that were seen.
 
-        Raises NoSuchCheckpoint, InDoubt.
+        Raises NoSuchCheckpoint, NotUnderstood, InDoubt.
         """
-        versions = self.checkpoint(manifest.run, manifest.session, manifest.ordinal).versions
-        newer = msgspec.structs.replace(manifest, version=versions[-1].version + 1)
-        return self._drive(commit.supersede(self._scope, newer))
+        key = manifest.session, manifest.ordinal
+        _, found = self._drive(marks.find(self._scope, manifest.run, key))
+        above = msgspec.structs.replace(manifest, version=found.versions[-1].version + 1)
+        return self._drive(commit.supersede(self._scope, above))
 
     def void(self, run: str, session: str, ordinal: int) -> Literal["voided", "saved"]:
         """Close the register of a save given up, so that it can never commit; see `commit.void`."""
@@ -169,12 +171,8 @@ class Group:
         return self._attempt(lambda view: read_history(view, run))
 
     def glimpse(self, run: str) -> History:
-        """Read what can be seen of a run with fewer targets than a reading takes; see `history.glimpse_history`."""
-        return self._drive(with_view(self._scope, None, lambda view: glimpse_history(view, run), survey))
-
-    def checkpoint(self, run: str, session: str, ordinal: int) -> Checkpoint:
-        """Read one save, live or deleted. Raises NoSuchCheckpoint."""
-        return self._drive(marks.find(self._scope, run, (session, ordinal)))[1]
+        """Read what can be seen of a run with fewer targets than a reading takes; see `history.read_history`."""
+        return self._drive(with_view(self._scope, None, lambda view: read_history(view, run, glimpse=True), survey))
 
     def log(self, run: str) -> tuple[Event, ...]:
         """Read everything that happened in a run, in order."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from manifests import paths
 from manifests.errors import ManifestError, NotUnderstood, Unavailable
-from manifests.history import Problem, contested_manifests, problems_in, refuse_newer
+from manifests.history import contested_manifests
+from manifests.problems import Problem, problems_in, refuse_newer
 from manifests.quorum import View
 from manifests.registers import Batch, Request, Steps
 from manifests.schema import Manifest

@@ -5,31 +5,17 @@ no delete mark stands; its data was durable before its manifest was first put. `
 session's that holds a live save, its highest ordinal: never the highest step, name or time.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from manifests import paths
-from manifests.errors import ManifestError, NotUnderstood
+from manifests.errors import ManifestError
+from manifests.paths import SaveKey
+from manifests.problems import Problem, problems_in
 from manifests.quorum import View
 from manifests.registers import Steps
 from manifests.schema import Manifest, Mark
 from manifests.votes import VOIDING, Votes, list_votes, read_copies, votes_in
-
-SaveKey = tuple[str, int]
-"""(session, ordinal): names a save inside its run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that couldn't be read as it should.
-
-    `targets` hold a damaged copy; `fatal`: no good copy was found.
-    """
-
-    name: str
-    message: str
-    targets: tuple[str, ...]
-    fatal: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +61,8 @@ class History:
     `checkpoints`: the live ones. `deleted`: those with a delete mark that stands. `latest`: the last of
     `checkpoints`. `begun`: saves begun of which no manifest was seen: in progress, or given up. `voided`:
     saves of which only voids were seen. `sessions`: openings for saving, oldest first. `problems`: what
-    couldn't be read; `newer` is true where some of it was written by a newer release, and nothing may be
-    written, pruned or collected in this run.
+    couldn't be read; where one of them is `newer`, nothing may be written, pruned or collected in this run.
+    `latest_in_doubt`: a problem that leaves open whether `latest` is the latest (see `_doubt`); None where it is.
     """
 
     run: str
@@ -86,7 +72,7 @@ class History:
     voided: tuple[SaveKey, ...]
     sessions: tuple[str, ...]
     problems: tuple[Problem, ...]
-    newer: bool
+    latest_in_doubt: Problem | None
     heard: tuple[str, ...]
     tag_marks: Mapping[str, tuple[SaveKey, str]] = field(default_factory=dict)
 
@@ -106,29 +92,20 @@ class History:
         return next((c for c in everything if c.key == (session, ordinal)), None)
 
 
-def read_history(view: View, run: str) -> Steps[History | None]:
+def read_history(view: View, run: str, *, glimpse: bool = False) -> Steps[History | None]:
     """Read a run's history: one list a target, one get a manifest or mark.
 
-    None: targets changed; read a new view.
+    A `glimpse` makes do with the targets in reach, however few. Whatever it shows is loadable, but a newer save, a
+    delete mark or another save of the same step may be on targets that were not heard. None: targets changed; read
+    a new view.
     """
     votes = yield from list_votes(view, run)
     contested = contested_manifests(votes)
     yield from read_copies(view, run, votes, votes_in(votes, "manifests", "marks"), contested)
     kept = yield from view.check(votes.heard)
-    if kept != votes.heard or not view.can_read(kept):
+    if kept != votes.heard or not (glimpse or view.can_read(kept)):
         return None
     return assemble(view, run, votes)
-
-
-def glimpse_history(view: View, run: str) -> Steps[History | None]:
-    """Read what the targets in reach hold, however few: whatever is seen is loadable, but there may be more.
-
-    A newer save, or a delete mark, may be on targets that were not heard. None: targets changed; read a new view.
-    """
-    votes = yield from list_votes(view, run)
-    yield from read_copies(view, run, votes, votes_in(votes, "manifests", "marks"), contested_manifests(votes))
-    kept = yield from view.check(votes.heard)
-    return assemble(view, run, votes) if kept == votes.heard else None
 
 
 def contested_manifests(votes: Votes) -> set[str]:
@@ -145,8 +122,8 @@ def assemble(view: View, run: str, votes: Votes) -> History:
     undone = {mark.undoes for mark in marks.values() if mark.kind in {"undelete", "untag"}}
     standing = {random: mark for random, mark in marks.items() if random not in undone}
     checkpoints = [_checkpoint(view, votes, key, saves[key], standing) for key in sorted(saves, key=order)]
-    begun = {paths.split_save(name.partition("/")[2]) for name in votes_in(votes, "begun")}
-    unreadable = {_key_of(problem.name) for problem in problems if problem.fatal}
+    begun = {paths.save_of(name) for name in votes_in(votes, "begun")}
+    unreadable = {problem.save for problem in problems if problem.fatal}
     return History(
         run,
         tuple(c for c in checkpoints if not c.deleted),
@@ -155,7 +132,7 @@ def assemble(view: View, run: str, votes: Votes) -> History:
         tuple(sorted(voided, key=order)),
         tuple(sorted((n.partition("/")[2] for n in votes_in(votes, "sessions")), key=paths.split_session)),
         tuple(problems),
-        bool(_newer(votes)),
+        _doubt(checkpoints, problems, {mark.of for mark in standing.values() if mark.kind == "delete"}),
         tuple(sorted(votes.heard)),
         {random: (mark.of, mark.tag) for random, mark in standing.items() if mark.kind == "tag" and mark.tag},
     )
@@ -166,6 +143,24 @@ def order(key: SaveKey) -> tuple[tuple[int, str], int]:
     return paths.split_session(key[0]), key[1]
 
 
+def _doubt(checkpoints: Sequence[Checkpoint], problems: Iterable[Problem], deleted: set[SaveKey]) -> Problem | None:
+    """Return the newest problem that leaves open which save is the latest.
+
+    That is a manifest of a later save that isn't deleted, or a mark: of the latest, which it may delete, or of a later
+    one, whose deletion it may undo.
+    """
+    live = [order(checkpoint.key) for checkpoint in checkpoints if not checkpoint.deleted]
+    doubts: dict[SaveKey, Problem] = {}
+    for problem in problems:
+        if not problem.fatal or problem.save is None:
+            continue
+        is_mark = problem.name.startswith("marks/")
+        later = not live or order(problem.save) > live[-1]
+        if (later and (is_mark or problem.save not in deleted)) or (is_mark and order(problem.save) == live[-1]):
+            doubts.setdefault(problem.save, problem)
+    return doubts[max(doubts, key=order)] if doubts else None
+
+
 def _saves(votes: Votes) -> tuple[dict[SaveKey, dict[str, Manifest]], set[SaveKey]]:
     """Return the manifests of each save by inner name, and the saves of which only voids were seen."""
     saves: dict[SaveKey, dict[str, Manifest]] = {}
@@ -174,9 +169,9 @@ def _saves(votes: Votes) -> tuple[dict[SaveKey, dict[str, Manifest]], set[SaveKe
         manifests = [copy for copy in votes.copies.get(name, {}).values() if isinstance(copy, Manifest)]
         for manifest in manifests:
             if manifest.kind == "void":
-                voids.add(_key_of(name))
+                voids.add(paths.save_of(name))
             else:
-                saves.setdefault(_key_of(name), {})[name] = manifest
+                saves.setdefault(paths.save_of(name), {})[name] = manifest
     return saves, {key for key in voids if key not in saves and not _damaged_register(votes, key)}
 
 
@@ -218,30 +213,3 @@ def _is_save(votes: Votes, register: str, target: str) -> bool:
     """Tell whether `target` holds the save: a copy that wasn't read does, for where a void may be, all are read."""
     copy = votes.copies.get(register, {}).get(target)
     return copy is None or (isinstance(copy, Manifest) and copy.kind != "void")
-
-
-def problems_in(votes: Votes) -> Iterator[Problem]:
-    """Yield what couldn't be read as it should."""
-    for name in votes.strange:
-        yield Problem(name, f"{name} is not a name that this release knows", votes.holders[name], fatal=False)
-    for name, copies in sorted(votes.copies.items()):
-        damaged = {target: copy for target, copy in copies.items() if isinstance(copy, ManifestError)}
-        if damaged:
-            fatal = len(damaged) == len(copies) and len(copies) == len(votes.holders[name])
-            text = "; ".join(f"{target}: {error}" for target, error in damaged.items())
-            yield Problem(name, f"{name}: {text}", tuple(damaged), fatal)
-
-
-def _newer(votes: Votes) -> list[NotUnderstood]:
-    return [c for copies in votes.copies.values() for c in copies.values() if isinstance(c, NotUnderstood)]
-
-
-def refuse_newer(votes: Votes) -> None:
-    """Raise NotUnderstood where a newer release wrote some of `votes`: then nothing may be written in the run."""
-    if found := _newer(votes):
-        raise found[0]
-
-
-def _key_of(name: str) -> SaveKey:
-    """Return the save that a manifest or mark, by inner name, belongs to."""
-    return paths.split_save(name.split("/")[1])

@@ -7,7 +7,8 @@ protocol says it must: no session before those it numbers itself after, no commi
 from dataclasses import dataclass
 
 from manifests.heal import Vote, read_everything
-from manifests.history import SaveKey, order
+from manifests.history import order
+from manifests.paths import SaveKey
 from manifests.quorum import View
 from manifests.registers import Steps
 from manifests.schema import Begun, Manifest, Mark, Session

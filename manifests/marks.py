@@ -7,16 +7,26 @@ undone by another that names it; which came first by some clock never matters.
 from collections.abc import Iterable
 
 from manifests.commit import put_mark
-from manifests.errors import NoSuchCheckpoint
-from manifests.history import Checkpoint, History, SaveKey, read_history
+from manifests.errors import NoSuchCheckpoint, NotUnderstood
+from manifests.history import Checkpoint, History, read_history
+from manifests.paths import SaveKey
 from manifests.quorum import Scope, with_view
 from manifests.registers import Steps
 from manifests.schema import Mark
 
 
-def find(scope: Scope, run: str, of: SaveKey) -> Steps[tuple[History, Checkpoint]]:
-    """Read the history, and in it one save, live or deleted. Raises NoSuchCheckpoint."""
+def read_to_change(scope: Scope, run: str) -> Steps[History]:
+    """Read the history of a run that is to be changed. Raises NoQuorum; NotUnderstood where that is forbidden."""
     history = yield from with_view(scope, None, lambda view: read_history(view, run))
+    if newer := [problem.name for problem in history.problems if problem.newer]:
+        message = f"{run}: a newer release wrote {', '.join(newer)}: upgrade ckptstore before changing this run"
+        raise NotUnderstood(message, run=run, unknown=newer)
+    return history
+
+
+def find(scope: Scope, run: str, of: SaveKey) -> Steps[tuple[History, Checkpoint]]:
+    """Read the history, and in it one save to change, live or deleted. Raises NoSuchCheckpoint, NotUnderstood."""
+    history = yield from read_to_change(scope, run)
     found = history.find(*of)
     if found is None:
         message = f"{run}: there is no save {of[1]} of session {of[0]}"
@@ -25,13 +35,13 @@ def find(scope: Scope, run: str, of: SaveKey) -> Steps[tuple[History, Checkpoint
 
 
 def delete(scope: Scope, run: str, of: SaveKey, created: str) -> Steps[None]:
-    """Put a delete mark on a save. Raises NoSuchCheckpoint, NoQuorum, InDoubt."""
+    """Put a delete mark on a save. Raises NoSuchCheckpoint, NotUnderstood, NoQuorum, InDoubt."""
     yield from find(scope, run, of)
     yield from put_mark(scope, run, Mark(kind="delete", of=of, created=created))
 
 
 def undelete(scope: Scope, run: str, of: SaveKey, created: str) -> Steps[None]:
-    """Undo every delete mark that stands on a save. Raises NoSuchCheckpoint, NoQuorum, InDoubt."""
+    """Undo every delete mark that stands on a save. Raises NoSuchCheckpoint, NotUnderstood, NoQuorum, InDoubt."""
     _, checkpoint = yield from find(scope, run, of)
     for random in checkpoint.deletes:
         yield from put_mark(scope, run, Mark(kind="undelete", of=of, undoes=random, created=created))
@@ -40,7 +50,7 @@ def undelete(scope: Scope, run: str, of: SaveKey, created: str) -> Steps[None]:
 def tag(scope: Scope, run: str, of: SaveKey, name: str, created: str) -> Steps[None]:
     """Give a save a tag, then take the tag from any other save of the run.
 
-    Raises NoSuchCheckpoint, NoQuorum, InDoubt; the tag may then be on two saves, and the later begun counts.
+    Raises NoSuchCheckpoint, NotUnderstood, NoQuorum, InDoubt: the tag may then be on two saves; the later begun counts.
     """
     history, _ = yield from find(scope, run, of)
     yield from put_mark(scope, run, Mark(kind="tag", of=of, tag=name, created=created))
@@ -48,8 +58,8 @@ def tag(scope: Scope, run: str, of: SaveKey, name: str, created: str) -> Steps[N
 
 
 def untag(scope: Scope, run: str, name: str, created: str) -> Steps[None]:
-    """Take a tag from whatever has it; do nothing where nothing has. Raises NoQuorum, InDoubt."""
-    history = yield from with_view(scope, None, lambda view: read_history(view, run))
+    """Take a tag from whatever has it; do nothing where nothing has. Raises NotUnderstood, NoQuorum, InDoubt."""
+    history = yield from read_to_change(scope, run)
     yield from _undo_tags(scope, run, history.tag_marks.items(), name, created)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from manifests import paths
 from manifests.errors import Conflict, NotConditional, NotUnderstood, Unavailable
 from manifests.heal import Vote, list_runs, read_everything
-from manifests.history import Problem
+from manifests.problems import Problem
 from manifests.quorum import Scope, View, no_quorum, readings_needed, survey, with_view
 from manifests.registers import Batch, Reply, Request, Steps, together
 from manifests.schema import Identity, Members, Standing

@@ -21,6 +21,9 @@ RUNS = "runs/"
 MAX_NUMBER = 999_999_999
 """Highest session, ordinal, version or stripe number: nine digits (names show at least six)."""
 
+SaveKey = tuple[str, int]
+"""(session, ordinal): names a save inside its run."""
+
 _RUN = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _TOKEN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -154,10 +157,15 @@ def save_name(session: str, ordinal: int) -> str:
     return f"{check_session(session)}.{_number(ordinal, 'ordinal')}"
 
 
-def split_save(name: str) -> tuple[str, int]:
+def split_save(name: str) -> SaveKey:
     """Split a name that `save_name` made into session and ordinal. Raises UnsafeName."""
     session, _, ordinal = name.rpartition(".")
     return check_session(session), _parse_number(ordinal, name)
+
+
+def save_of(name: str) -> SaveKey:
+    """Return the save that the inner name of a vote tells: of all but sessions. Raises UnsafeName."""
+    return split_save(name.partition("/")[2].partition("/")[0])
 
 
 def begun_prefix(run: str, incarnation: str) -> str:

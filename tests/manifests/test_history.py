@@ -1,3 +1,4 @@
+import hashlib
 import time
 
 import msgspec
@@ -132,10 +133,134 @@ def test_what_a_newer_release_wrote_is_read_around_but_nothing_is_written():
         newer = msgspec.structs.replace(save_manifest(RUN, session, 3), requires=["quantum-codes"])
         register.objects[path] = seal(newer)
     history = group.history(RUN)
-    assert history.newer
     assert history.latest.key == (session, 2)
+    assert history.latest_in_doubt.newer
+    assert history.latest_in_doubt.save == (session, 3)
+    assert history.begun == ()
+    before = [dict(register.objects) for register in targets]
+    for change in (
+        lambda: group.heal(RUN),
+        lambda: group.delete(RUN, session, 1),
+        lambda: group.tag(RUN, session, 1, "best"),
+        lambda: group.untag(RUN, "best"),
+        lambda: group.supersede(save_manifest(RUN, session, 2, kind="repair")),
+    ):
+        with pytest.raises(manifests.NotUnderstood, match="upgrade ckptstore"):
+            change()
+    assert [register.objects for register in targets] == before
+
+
+def as_format_2(data: bytes) -> bytes:
+    body = data[:-77].replace(b'"format":[1,0]', b'"format":[2,0]') + b"}"
+    return body[:-1] + b',"sha256":"' + hashlib.sha256(body).hexdigest().encode() + b'"}'
+
+
+def test_a_newer_major_version_is_read_around_and_never_put_over():
+    group, targets, session = three_saves()
+    path = paths_under(targets[0], "manifests")[2]
+    targets[0].objects[path] = as_format_2(targets[0].objects[path])
+    for register in targets[1:]:
+        del register.objects[paths_under(register, "manifests")[2]]
+    history = group.history(RUN)
+    assert history.latest.key == (session, 2)
+    assert (history.latest_in_doubt.newer, history.latest_in_doubt.targets) == (True, ("a",))
     with pytest.raises(manifests.NotUnderstood):
         group.heal(RUN)
+    kept = targets[0].objects[path]
+    targets[1].wipe()
+    group.readmit("b")
+    assert [register.objects[p] for register in targets[1:2] for p in paths_under(register, "manifests")][2] == kept
+
+
+def test_latest_is_in_doubt_where_a_later_save_has_no_good_copy():
+    group, targets, session = three_saves()
+    assert group.history(RUN).latest_in_doubt is None
+    for register in targets[:2]:
+        register.damage(paths_under(register, "manifests")[2], 100)
+    assert group.history(RUN).latest_in_doubt is None
+    targets[2].damage(paths_under(targets[2], "manifests")[2], 100)
+    doubt = group.history(RUN).latest_in_doubt
+    assert (doubt.save, doubt.fatal, doubt.newer) == ((session, 3), True, False)
+    save(group, session, 4)
+    assert group.history(RUN).latest_in_doubt is None
+
+
+def test_latest_is_not_in_doubt_for_an_earlier_save_or_for_one_that_is_deleted():
+    group, targets, session = three_saves()
+    group.delete(RUN, session, 3)
+    for register in targets:
+        for path in paths_under(register, "manifests")[::2]:
+            register.damage(path, 100)
+    history = group.history(RUN)
+    assert {problem.save for problem in history.problems} == {(session, 1), (session, 3)}
+    assert history.latest.key == (session, 2)
+    assert history.latest_in_doubt is None
+
+
+def test_latest_is_in_doubt_where_nothing_else_is_there():
+    group, targets = new_group(2, 1)
+    session = group.open_session(RUN)
+    save(group, session, 1)
+    for register in targets:
+        register.damage(paths_under(register, "manifests")[0], 100)
+    assert group.history(RUN).latest is None
+    assert group.history(RUN).latest_in_doubt.save == (session, 1)
+
+
+def test_latest_is_in_doubt_where_a_void_is_beside_a_damaged_copy_that_may_be_a_save():
+    group, targets, session = three_saves()
+    group.void(RUN, session, 4)
+    assert group.history(RUN).voided == ((session, 4),)
+    targets[0].damage(paths_under(targets[0], "manifests")[3], 100)
+    history = group.history(RUN)
+    assert (history.voided, history.begun) == ((), ())
+    assert history.latest_in_doubt.save == (session, 4)
+    group.heal(RUN)
+    assert group.history(RUN).latest_in_doubt is None
+
+
+@pytest.mark.parametrize(("marked", "doubtful"), [(1, False), (3, True)])
+def test_an_unreadable_mark_may_be_the_deletion_of_the_latest(marked, doubtful):
+    group, targets, session = three_saves()
+    group.delete(RUN, session, marked)
+    for register in targets:
+        register.damage(paths_under(register, "marks")[0], 100)
+    history = group.history(RUN)
+    assert history.latest.key == (session, 3)
+    assert (history.latest_in_doubt is not None) == doubtful
+
+
+def test_an_unreadable_mark_may_undo_the_deletion_of_a_later_save():
+    group, targets, session = three_saves()
+    group.delete(RUN, session, 3)
+    (first,) = paths_under(targets[0], "marks")
+    group.undelete(RUN, session, 3)
+    for register in targets:
+        undeletes = [path for path in paths_under(register, "marks") if path.rpartition("/")[2] not in first]
+        register.damage(undeletes[0], 100)
+    history = group.history(RUN)
+    assert history.latest.key == (session, 2)
+    assert history.latest_in_doubt.save == (session, 3)
+
+
+def test_a_copy_that_gets_out_of_reach_does_not_make_a_damaged_one_good(monkeypatch):
+    """Heard are then only targets whose copies are damaged: that nothing of the save was read must be told."""
+    group, targets, session = three_saves()
+    for register in targets[:2]:
+        register.damage(paths_under(register, "manifests")[2], 100)
+    path = paths_under(targets[2], "manifests")[2]
+    original = targets[2].get
+
+    def get(asked: str) -> bytes | None:
+        if asked == path:
+            targets[2].down = True
+        return original(asked)
+
+    monkeypatch.setattr(targets[2], "get", get)
+    history = group.history(RUN)
+    assert history.heard == ("a", "b")
+    assert history.latest.key == (session, 2)
+    assert history.latest_in_doubt.save == (session, 3)
 
 
 def test_names_of_strangers_are_reported_and_do_no_harm():
