@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from manifests import paths
-from manifests.errors import ManifestError, NotUnderstood, Unavailable
+from manifests.errors import ManifestError, NotUnderstood, Unavailable, UnsafeName
 from manifests.history import contested_manifests
 from manifests.problems import Problem, problems_in, refuse_newer
 from manifests.quorum import View
@@ -60,7 +60,16 @@ def list_runs(view: View, enough: Callable[[Collection[str]], bool]) -> Steps[li
     if not enough(heard):
         return None
     listed = {path for (reply,) in replies if isinstance(reply, tuple) for path in reply}
-    return sorted({path.removeprefix(paths.RUNS).partition("/")[0] for path in listed})
+    return sorted(filter(_is_run, {path.removeprefix(paths.RUNS).partition("/")[0] for path in listed}))
+
+
+def _is_run(name: str) -> bool:
+    """Tell a run from what people and their programs leave beside runs: `.DS_Store`, a marker of an empty folder."""
+    try:
+        paths.check_run(name)
+    except UnsafeName:
+        return False
+    return True
 
 
 def read_everything(view: View, run: str) -> Steps[Everything]:

@@ -66,7 +66,10 @@ def put_identity(target: str, store_id: str) -> Steps[None]:
     ((*puts, found),) = yield Batch([[*[put] * 4, Request(target, "get", paths.IDENTITY)]])
     _raise_unavailable(*puts, found)
     if all(puts):
-        message = f"{target} took every put-if-absent of one name: it can hold fragments, but no votes"
+        message = (
+            f"{target} answered each of {len(puts)} puts-if-absent of {paths.IDENTITY} as if it had made it; it doesn't "
+            "tell what was there before, so it can hold fragments, but no votes"
+        )
         raise NotConditional(message, register=target)
     if found != data:
         raise Conflict(f"{target} holds the identity of another store, or a damaged one", target=target)

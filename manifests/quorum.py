@@ -124,12 +124,12 @@ def read_view(scope: Scope) -> Steps[View]:
 def survey(scope: Scope) -> Steps[View]:
     """Read members and standings, however few count.
 
-    Raises NotAStore; NoQuorum where nobody knows the members.
+    Raises NotAStore where no target shows that it is one of this store; NoQuorum where nobody knows the members.
     """
     standings = yield from read_standings(scope.targets)
     store_id = scope.store_id or _most_common_store(standings)
     for name, standing in standings.items():
-        if standing.identity and standing.identity.store_id != store_id:
+        if store_id and standing.identity and standing.identity.store_id != store_id:
             reason = f"it belongs to store {standing.identity.store_id}, not {store_id}"
             standings[name] = as_foreign(standing, reason)
     known = [s.members for s in standings.values() if s.state == "valid" and s.members is not None]
@@ -195,7 +195,7 @@ def _most_common_store(standings: Mapping[str, TargetStanding]) -> str | None:
 def _nobody_counts(standings: Mapping[str, TargetStanding]) -> NoQuorum | NotAStore:
     reasons = {name: standing.reason for name, standing in standings.items()}
     text = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-    if all(standing.state in {"absent", "foreign"} for standing in standings.values()):
+    if all(s.state == "foreign" or (s.state == "absent" and s.identity is None) for s in standings.values()):
         return NotAStore(f"there is no store on these targets ({text})", reasons=reasons)
     message = f"no commit target counts ({text})"
     return NoQuorum(message, valid=0, needed=1, members=len(standings), reasons=reasons)

@@ -57,6 +57,21 @@ def test_a_wiped_target_learns_everything_before_it_counts():
     assert ([c.ordinal for c in history.checkpoints], history.voided) == ([2], ((session, 3),))
 
 
+def test_stray_objects_beside_the_runs_do_not_hinder_a_readmission():
+    group, targets = new_group(3, 1)
+    session = group.open_session(RUN)
+    save(group, session, 1)
+    for register in targets:
+        register.objects |= {"runs/.DS_Store": b"", "runs/Thumbs.db/x": b"", "runs/": b""}
+    targets[0].wipe()
+    group.readmit("a")
+    assert group.history(RUN).latest.seen_on == ("a", "b", "c")
+    targets.append(MemoryRegister("d"))
+    group = Group.open(targets)
+    group.change_members(["a", "b", "d"], 1)
+    assert group.history(RUN).latest.seen_on == ("a", "b", "d")
+
+
 def test_readmitting_a_valid_target_does_nothing():
     group, targets = new_group(3, 1)
     before = dict(targets[0].objects)

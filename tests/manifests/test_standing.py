@@ -162,6 +162,33 @@ def test_targets_out_of_reach_are_not_taken_for_no_store():
         Group.open(targets)
 
 
+def test_a_store_none_of_whose_targets_counts_is_still_a_store():
+    _, targets = new_group(3, 1)
+    for register in targets:
+        del register.objects[paths.standing(1)]
+    targets[0].damage(paths.standing(2), 300)
+    with pytest.raises(manifests.NoQuorum) as raised:
+        Group.open(targets)
+    assert "can't be read" in raised.value.reasons["a"]
+    assert "wiped" in raised.value.reasons["b"]
+
+
+def test_targets_that_are_all_of_another_store_are_not_this_one():
+    group, targets = new_group(2, 1)
+    init_store(other := registers(2), t=1)
+    for register, found in zip(targets, other, strict=True):
+        register.objects = found.objects
+    with pytest.raises(manifests.NotAStore, match="belongs to store"):
+        group.refresh()
+
+
+def test_targets_that_are_all_under_other_names_are_not_this_store():
+    _, targets = new_group(2, 1)
+    targets[0].objects, targets[1].objects = targets[1].objects, targets[0].objects
+    with pytest.raises(manifests.NotAStore, match="it says it is"):
+        Group.open(targets)
+
+
 def test_a_flipped_bit_anywhere_in_a_sealed_document_is_found():
     group, targets = new_group(1, 0)
     data = targets[0].objects[paths.standing(2)]
@@ -179,6 +206,8 @@ def test_o02_a_target_that_ignores_conditions_is_refused():
     with pytest.raises(manifests.NotConditional) as raised:
         init_store(targets, t=1)
     assert raised.value.register == "b"
+    assert "ckptstore.json" in raised.value.message
+    assert "hold fragments" in raised.value.message
 
 
 def test_o02_a_replacement_that_ignores_conditions_is_not_readmitted():
