@@ -88,7 +88,11 @@ class Target(ABC):
 
     @abstractmethod
     def put_if_absent(self, path: str, data: Buffer) -> bool:
-        """True: this call created it. False: something is there already. A lost reply raises: read back to settle."""
+        """True: this call created it. False: something is there already, be it the same bytes. One request.
+
+        A lost reply raises `TargetUnavailable`, and so does a conflict where nothing is found: it may or may not have
+        been created, or be so later. Nothing below tries again; whoever needs to know reads back.
+        """
 
     @abstractmethod
     def head(self, path: str) -> Entry:

@@ -1,8 +1,7 @@
 """A target on any fsspec filesystem: s3fs and gcsfs where a user needs their options, and what only fsspec reaches.
 
 Only those of fsspec's methods are called that take a path literally; `rm`, `cat`, `glob` and `expand_path`
-read `[`, `?` and `*` as patterns. Listings are never cached. Conflicts are settled by reading back, because
-these clients try again by themselves and so can meet their own earlier try.
+read `[`, `?` and `*` as patterns. Listings are never cached.
 """
 
 import os
@@ -90,16 +89,18 @@ class FilesystemTarget(Target):
                 self._do("pipe_file", self._full(path), whole)
 
     def put_if_absent(self, path: str, data: Buffer) -> bool:
-        """See `Target.put_if_absent`. True also where the same bytes are there: nobody can tell them from our own."""
+        """See `Target.put_if_absent`: the client is made so that it sends nothing twice (`filesystemclient`)."""
         if not self.can_put_if_absent:
             message = f"{self.name}: {self._scheme} has no atomic create: it can hold fragments, but no manifests"
             raise TargetUnusable(message, target=self.name, path=path, hint="set commit = false for this target")
         try:
             self._do("pipe_file", self._full(path), bytes(data), mode="create")
+        except (TargetError, ForkedClient):
+            raise
         except Exception as error:
             if not is_conflict(error):
                 raise error_for(error, self.name, path) from error
-            return self._holds(path, data, error)
+            return self._settle_conflict(path, error)
         return True
 
     def head(self, path: str) -> Entry:
@@ -192,12 +193,14 @@ class FilesystemTarget(Target):
         except Exception as error:
             raise error_for(error, self.name, path) from error
 
-    def _holds(self, path: str, data: Buffer, conflict: Exception) -> bool:
+    def _settle_conflict(self, path: str, conflict: Exception) -> bool:
+        """False: an object is there. Raises a transient error where there is none."""
         try:
-            return self.get(path) == data
-        except ObjectNotFound as error:
-            message = f"{self.name}: {path}: the service told of a conflict ({conflict}), but nothing is there"
-            raise TargetUnavailable(message, target=self.name, path=path, reason=Reason.BUSY) from error
+            self.head(path)
+        except ObjectNotFound:
+            message = f"{self.name}: {path}: the service told of a conflict, but nothing is there"
+            raise TargetUnavailable(message, target=self.name, path=path, reason=Reason.BUSY) from conflict
+        return False
 
     def _delete_one(self, path: str) -> TargetError | None:
         try:

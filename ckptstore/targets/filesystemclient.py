@@ -1,7 +1,14 @@
-"""fsspec's client for one target: which arguments it gets, and how long one request may take."""
+"""fsspec's client for one target: which arguments it gets, and how long one request may take.
+
+It sends nothing twice: tries are `retry`'s, so that there is one deadline, and a `put_if_absent` must be one request.
+Three layers would otherwise: s3fs and gcsfs, botocore below s3fs, and aiohttp below that, which sends a PUT again where
+the connection breaks. Why each is switched off as it is here: docs/decisions/0005-one-request.md.
+"""
 
 import asyncio
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import fsspec
@@ -18,7 +25,8 @@ BUCKETS = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"}
 EXCLUSIVE = {"s3", "s3a", "gs", "gcs"}
 """Schemes whose create was seen to have one winner. fsspec's own looks and then writes: two may win."""
 
-ONE_TRY = 1
+S3 = {"s3", "s3a"}
+"""Schemes that s3fs serves."""
 
 
 def make_filesystem(scheme: str, options: Options) -> Any:
@@ -26,16 +34,52 @@ def make_filesystem(scheme: str, options: Options) -> Any:
 
     Raises `ConfigError` where its package is not installed.
     """
-    arguments: dict[str, Any] = {"use_listings_cache": False}
-    arguments |= ARGUMENTS.get(scheme, _none)(options) | dict(options.filesystem)
+    arguments = _merged({"use_listings_cache": False}, ARGUMENTS.get(scheme, _none)(options))
+    arguments = _merged(arguments, options.filesystem)
     try:
-        filesystem = fsspec.filesystem(scheme, **arguments)
+        if scheme in S3:
+            arguments = _merged(arguments, {"config_kwargs": _one_request()})
+        return _class(scheme)(**arguments)
     except (ImportError, ValueError) as error:
         hint = "pip install 'ckptstore[s3fs]' or 'ckptstore[gcsfs]', or the package that fsspec names"
         raise ConfigError(f"no fsspec filesystem for {scheme}://: {error}", hint=hint) from error
-    if hasattr(filesystem, "retries"):
-        filesystem.retries = ONE_TRY  # s3fs: five by itself; tries are `retry`'s, so there is one deadline
-    return filesystem
+
+
+@cache
+def _class(scheme: str) -> Any:
+    """The class that fsspec has for `scheme`, made to try once: s3fs does so five times by itself, gcsfs six.
+
+    s3fs reads `retries` of its class. gcsfs has that attribute too, but has bound the number to `_request` when the
+    class was made: only what the decorator hides sends one request.
+    """
+    known = fsspec.get_filesystem_class(scheme)
+    once = {"retries": 1} if hasattr(known, "retries") else {}
+    if scheme in {"gs", "gcs"}:
+        once["_request"] = inspect.unwrap(known._request)  # noqa: SLF001
+    return type(known)(known.__name__, (known,), once) if once else known
+
+
+@cache
+def _one_request() -> dict[str, Any]:
+    """Arguments of botocore's configuration so that it, and aiohttp below it, send a request once."""
+    from aiobotocore.httpsession import AIOHTTPSession  # type: ignore[import-untyped]
+
+    class OneRequestSession(AIOHTTPSession):  # type: ignore[misc]  # it is Any
+        async def _get_session(self, proxy_url: str | None) -> Any:
+            session = await super()._get_session(proxy_url)
+            session._retry_connection = False  # noqa: SLF001 - as aiohttp's own test client does; it has no argument
+            return session
+
+    return {"retries": {"total_max_attempts": 1}, "http_session_cls": OneRequestSession}
+
+
+def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Both tables; where both have a key, the second's value, or both tables below it merged."""
+    merged = dict(first)
+    for key, value in second.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merged(merged[key], value) if both else value
+    return merged
 
 
 def bounded(filesystem: Any, method: str, seconds: float, *args: Any, **kwargs: Any) -> Any:
@@ -57,11 +101,7 @@ def _none(_options: Options) -> dict[str, Any]:
 
 
 def _s3(options: Options) -> dict[str, Any]:
-    config = {
-        "connect_timeout": options.connect_timeout,
-        "read_timeout": options.read_timeout,
-        "retries": {"max_attempts": 0},
-    }
+    config = {"connect_timeout": options.connect_timeout, "read_timeout": options.read_timeout}
     place = {"region_name": options.region} if options.region else {}
     return {"endpoint_url": options.endpoint, "client_kwargs": place, "config_kwargs": config}
 

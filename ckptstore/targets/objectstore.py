@@ -183,7 +183,7 @@ class ObjectStoreTarget(Target):
             raise TargetUnusable(message, target=self.name, path=path) from error
 
     def _settle_conflict(self, path: str, conflict: Exception) -> bool:
-        """False: an object is there. Raises a transient error where there is none, so that the put is tried again."""
+        """False: an object is there. Raises a transient error where there is none."""
         try:
             self.head(path)
         except ObjectNotFound:

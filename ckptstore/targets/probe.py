@@ -1,4 +1,4 @@
-"""What a service really does, found out by doing it: for `init`, `doctor` and opening for writing.
+"""What a service really does, found out by doing it: for `init` and `doctor`.
 
 The promises that commits rest on can't be read off a product's name: rclone's S3 server answers 200 to a
 conditional put and overwrites (so do mocks, proxies and old versions of many others).
@@ -6,6 +6,7 @@ conditional put and overwrites (so do mocks, proxies and old versions of many ot
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -13,10 +14,13 @@ from dataclasses import dataclass
 
 from ckptstore.errors import ObjectNotFound, ShortObject, TargetError, TargetUnavailable, TargetUnusable
 from ckptstore.targets.base import Target
+from ckptstore.targets.retry import worth_another_try
 
 __all__ = ["Capabilities", "probe_target"]
 
 RACERS = 4  # SeaweedFS makes losers wait for up to a second each, so no more
+TRIES = 4
+PAUSE = 0.25  # seconds before the second try; doubled for each further one
 
 Check = Callable[[Target, str], str | None]
 
@@ -87,13 +91,25 @@ def _listing(target: Target, folder: str) -> str | None:
 
 
 def _put_if_absent(target: Target, folder: str) -> str | None:
-    path = f"{folder}once"
+    """A put-if-absent that is throttled, or whose reply is lost, tells nothing: begin again under fresh names."""
+    for i in range(TRIES - 1):
+        try:
+            return _exclusive(target, f"{folder}{i}-")
+        except TargetUnavailable as error:
+            if not worth_another_try(error):
+                raise
+        time.sleep(PAUSE * 2**i)
+    return _exclusive(target, f"{folder}last-")
+
+
+def _exclusive(target: Target, prefix: str) -> str | None:
+    path = f"{prefix}once"
     try:
         if not target.put_if_absent(path, b"first"):
             return "put-if-absent refuses to create an object that is not there"
         if target.put_if_absent(path, b"second") or bytes(target.get(path)) != b"first":
             return "put-if-absent overwrites: a second writer was not refused"
-        return _race(target, f"{folder}race")
+        return _race(target, f"{prefix}race")
     except TargetUnavailable:
         raise
     except TargetError as error:

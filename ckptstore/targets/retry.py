@@ -1,8 +1,7 @@
 """Retries: one policy for every target. What is worth another try was decided where the error was made.
 
-A `put_if_absent` that is tried again may meet its own earlier try, whose reply was lost; so after an
-uncertain try "something is there already" is settled by reading back: the same bytes are success. (icechunk's
-read-back rule.)
+A `put_if_absent` is never tried again: a try whose reply was lost may take effect after a later one was answered. The
+commit protocol above puts again, and settles what happened by reading back, under rules that allow for that.
 """
 
 import time
@@ -10,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TypeVar
 
-from ckptstore.errors import ObjectNotFound, TargetError, TargetUnavailable
+from ckptstore.errors import TargetError, TargetUnavailable
 from ckptstore.targets.base import Buffer, Reason, Target
 from ckptstore.targets.wrapper import Wrapper
 
@@ -26,8 +25,9 @@ T = TypeVar("T")
 class RetryTarget(Wrapper):
     """Tries transient errors again, with jittered exponential backoff, until `deadline` seconds after the first try.
 
-    Fails at once on a permanent error, and on a target that `health` lets rest. Raises the last error, which
-    then says how many tries there were (`tries`) and how long they took (`seconds`).
+    All verbs but `put_if_absent`, which is one request. Fails at once on a permanent error, and on a
+    target that `health` lets rest. Raises the last error, which then says how many tries there were (`tries`) and how
+    long they took (`seconds`).
     """
 
     def __init__(self, inner: Target, *, deadline: float = DEADLINE) -> None:
@@ -45,19 +45,8 @@ class RetryTarget(Wrapper):
             return self._again(verb, path, operation, error, begun)
 
     def put_if_absent(self, path: str, data: Buffer) -> bool:
-        """True: created, by any of the tries. False: other bytes are there."""
-        uncertain = False
-
-        def attempt() -> bool:
-            nonlocal uncertain
-            try:
-                created = self.inner.put_if_absent(path, data)
-            except TargetUnavailable:
-                uncertain = True
-                raise
-            return created or (uncertain and self._holds(path, data))
-
-        return self.call("put_if_absent", path, attempt)
+        """As the inner target's: one request, whatever comes of it (`manifests.Register` says why)."""
+        return self.inner.put_if_absent(path, data)
 
     def delete(self, paths: Sequence[str]) -> Mapping[str, TargetError]:
         """Tries those again that failed for a transient reason; returns what still could not be."""
@@ -77,13 +66,6 @@ class RetryTarget(Wrapper):
         except TargetUnavailable as error:
             failed.update(dict.fromkeys(left, error))
         return failed
-
-    def _holds(self, path: str, data: Buffer) -> bool:
-        try:
-            return self.inner.get(path) == data
-        except ObjectNotFound as error:  # deleted meanwhile: the name is free again
-            message = f"{self.name}: {path} came and went"
-            raise TargetUnavailable(message, target=self.name, path=path, reason=Reason.BUSY) from error
 
     def _again(self, verb: str, path: str, operation: Callable[[], T], first: TargetUnavailable, begun: float) -> T:
         """Go on after the first failure. tenacity is imported only now: where nothing fails it costs nothing."""

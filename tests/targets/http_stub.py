@@ -5,8 +5,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs
 
 Answer = tuple[int, str] | None  # status and body; None: an ordinary answer
+CUT = (0, "the connection is cut instead of an answer")
 
 
 class StubServer(ThreadingHTTPServer):
@@ -44,6 +46,9 @@ class StubHandler(BaseHTTPRequestHandler):
             self.server.requests[self.command] += 1
             scripted = self.server.script(self.command, self.path)
             status, answer = scripted or getattr(self, f"do_it_{self.command.lower()}")(path, body)
+        if (status, answer) == CUT:
+            self.close_connection = True
+            return
         data = answer if isinstance(answer, bytes) else answer.encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
@@ -56,12 +61,26 @@ class StubHandler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_request  # noqa: N815 - http.server's names
 
     def do_it_get(self, path: str, body: bytes) -> tuple[int, str | bytes]:
+        query = parse_qs(self.path.partition("?")[2])
+        if "list-type" in query:
+            return 200, self.listing(path.rstrip("/"), query.get("prefix", [""])[0])
         if path not in self.server.objects:
             return error(404, "NoSuchKey")
         wanted = self.headers.get("Range")
         if wanted is None:
             return 200, self.server.objects[path]
         return error(416, "InvalidRange")
+
+    def listing(self, bucket: str, prefix: str) -> str:
+        """All keys that begin with `prefix`, on one page, without folders."""
+        keys = (path.removeprefix(f"{bucket}/") for path in sorted(self.server.objects))
+        found = "".join(
+            f"<Contents><Key>{key}</Key><LastModified>2026-10-21T07:28:00.000Z</LastModified><ETag>e</ETag>"
+            f"<Size>{len(self.server.objects[f'{bucket}/{key}'])}</Size></Contents>"
+            for key in keys
+            if key.startswith(prefix)
+        )
+        return f"<ListBucketResult><IsTruncated>false</IsTruncated>{found}</ListBucketResult>"
 
     def do_it_head(self, path: str, body: bytes) -> tuple[int, str | bytes]:
         is_bucket = path.count("/") == 1

@@ -10,7 +10,8 @@ import pytest
 from ckptstore.errors import AccessDenied, NoSpace, ObjectNotFound, TargetUnavailable, TargetUnusable
 from ckptstore.targets import Reason, open_target
 from ckptstore.targets.filesystemerrors import error_for
-from tests.targets.http_stub import StubServer, error, once
+from tests.targets.conflicts import assert_commits_over_a_409
+from tests.targets.http_stub import CUT, StubServer, error, once
 
 FAST = {"client": "fsspec", "deadline": 8.0, "read_timeout": 5.0, "timeout": 5.0}
 
@@ -20,10 +21,18 @@ def target(stub):
     return open_target("f", "s3://bucket/prefix", options={"endpoint": stub.endpoint, **FAST})
 
 
-def test_o31_a_409_with_the_key_absent_is_retried(target, stub):
+def test_o31_a_409_with_the_key_absent_is_transient(target, stub):
+    """Neither "exists" nor tried again: that is the protocol's."""
     stub.script = once(error(409, "ConditionalRequestConflict"), "PUT")
-    assert target.put_if_absent("m/1", b"mine") is True
-    assert stub.objects == {"/bucket/prefix/m/1": b"mine"}
+    with pytest.raises(TargetUnavailable) as caught:
+        target.put_if_absent("m/1", b"mine")
+    assert caught.value.reason == Reason.BUSY
+    assert stub.objects == {}
+    assert stub.requests["PUT"] == 1
+
+
+def test_o31_a_commit_over_a_409_with_the_key_absent_succeeds(target, stub):
+    assert_commits_over_a_409(target, stub)
 
 
 def test_o31_a_conflict_with_foreign_content_is_a_conflict(target, stub):
@@ -34,10 +43,46 @@ def test_o31_a_conflict_with_foreign_content_is_a_conflict(target, stub):
     assert stub.objects == {"/bucket/prefix/m/1": b"theirs"}
 
 
-def test_a_conflict_with_oneself_is_success(target, stub):
-    """The client tried again by itself after a lost reply, and met its own bytes."""
+@pytest.mark.parametrize("answer", [error(500, "InternalError"), error(503, "SlowDown"), CUT])
+def test_a_put_if_absent_whose_reply_is_lost_is_sent_once(target, stub, answer):
+    """aiohttp by itself sends a PUT again where the connection breaks."""
+    assert target.put_if_absent("m/0", b"a connection to use again") is True
+
+    def script(method, path):
+        stub.objects[path] = b"mine"
+        return answer
+
+    stub.script = script
+    with pytest.raises(TargetUnavailable):
+        target.put_if_absent("m/1", b"mine")
+    assert stub.requests["PUT"] == 2
+    assert stub.objects["/bucket/prefix/m/1"] == b"mine"
+
+
+def test_what_a_user_asks_of_botocore_leaves_one_request(stub):
+    mine = {"config_kwargs": {"retries": {"max_attempts": 3}, "user_agent_extra": "mine"}}
+    target = open_target("f", "s3://bucket", options={"endpoint": stub.endpoint, "filesystem": mine, **FAST})
+    stub.script = lambda method, path: error(500, "InternalError")
+    with pytest.raises(TargetUnavailable):
+        target.put_if_absent("m/1", b"mine")
+    assert stub.requests["PUT"] == 1
+
+
+@pytest.mark.parametrize("answer", [error(503, "backendError"), CUT])
+def test_gcsfs_sends_a_put_if_absent_once(stub, answer, monkeypatch):
+    """By itself it would send it six times, and meet its own first try."""
+    monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+    target = open_target("f", "fsspec+gs://bucket", options={"endpoint": stub.endpoint, "timeout": 5.0})
+    stub.script = lambda method, path: answer
+    with pytest.raises(TargetUnavailable):
+        target.put_if_absent("m/1", b"mine")
+    assert stub.requests == {"POST": 1}
+
+
+def test_the_same_bytes_of_another_are_a_conflict(target, stub):
+    """Nobody can tell them from our own, and the protocol takes "created" to mean that this call did."""
     stub.objects["/bucket/prefix/m/1"] = b"mine"
-    assert target.put_if_absent("m/1", b"mine") is True
+    assert target.put_if_absent("m/1", b"mine") is False
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,9 @@ from ckptstore.errors import (
     TargetUnusable,
 )
 from ckptstore.targets import MeterTarget, Reason, open_target
+from tests.targets.conflicts import assert_commits_over_a_409
 from tests.targets.conftest import SECRET
-from tests.targets.http_stub import error, once
+from tests.targets.http_stub import CUT, error, once
 
 FAST = {"deadline": 3.0, "read_timeout": 0.5, "timeout": 2.0}
 
@@ -34,11 +35,18 @@ def bare(target):
     return target.inner.inner
 
 
-def test_o31_a_409_with_the_key_absent_is_retried(target, stub):
+def test_o31_a_409_with_the_key_absent_is_transient(target, stub):
+    """Neither "exists" nor tried again: that is the protocol's."""
     stub.script = once(error(409, "ConditionalRequestConflict"), "PUT")
-    assert target.put_if_absent("m/1", b"mine") is True
-    assert stub.objects == {"/bucket/prefix/m/1": b"mine"}
-    assert stub.requests["PUT"] == 2
+    with pytest.raises(TargetUnavailable) as caught:
+        target.put_if_absent("m/1", b"mine")
+    assert caught.value.reason == Reason.BUSY
+    assert stub.objects == {}
+    assert stub.requests["PUT"] == 1
+
+
+def test_o31_a_commit_over_a_409_with_the_key_absent_succeeds(target, stub):
+    assert_commits_over_a_409(target, stub)
 
 
 def test_o31_a_409_with_foreign_content_is_a_conflict(target, stub):
@@ -50,30 +58,33 @@ def test_o31_a_409_with_foreign_content_is_a_conflict(target, stub):
 
 
 def test_o31_a_409_after_which_a_foreign_object_lands_is_a_conflict(target, stub):
-    """The 409 was told while the other writer was still at it: the second try finds the winner."""
+    """The 409 was told while the other writer was still at it: its object is found when the conflict is looked at."""
 
     def script(method, path):
-        if method == "PUT" and stub.requests["PUT"] == 1:
-            return error(409, "ConditionalRequestConflict")
         if method == "PUT":
-            stub.objects[path] = b"theirs"
+            return error(409, "ConditionalRequestConflict")
+        stub.objects[path] = b"theirs"
         return None
 
     stub.script = script
     assert target.put_if_absent("m/1", b"mine") is False
+    assert stub.requests["PUT"] == 1
 
 
-def test_a_lost_reply_is_settled_by_reading_back(target, stub):
-    """The put was carried out, and then the connection said 500."""
+@pytest.mark.parametrize("answer", [error(500, "InternalError"), CUT])
+def test_a_put_if_absent_whose_reply_is_lost_is_sent_once(target, stub, answer):
+    """The put was carried out, and then the answer was 500, or the connection broke: one that was in use before."""
+    target.put("a", b"a connection to use again")
 
     def script(method, path):
-        if method == "PUT" and stub.requests["PUT"] == 1:
-            stub.objects[path] = b"mine"
-            return error(500, "InternalError")
-        return None
+        stub.objects[path] = b"mine"
+        return answer
 
     stub.script = script
-    assert target.put_if_absent("m/1", b"mine") is True
+    with pytest.raises(TargetUnavailable):
+        target.put_if_absent("m/1", b"mine")
+    assert stub.requests["PUT"] == 2
+    assert stub.objects["/bucket/prefix/m/1"] == b"mine"
 
 
 @pytest.mark.parametrize(

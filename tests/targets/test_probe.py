@@ -87,6 +87,17 @@ def test_a_verb_that_does_nothing_is_found(verb, answer, capability):
     assert not found.can_hold_fragments
 
 
+@pytest.mark.parametrize("skip", [0, 1, 4])
+@pytest.mark.parametrize("after", [False, True], ids=["request lost", "reply lost"])
+def test_a_lost_put_if_absent_is_no_judgement(skip, after):
+    """Of the first writer, the second, or one that races: the check begins again."""
+    faults = FaultTarget(MemoryTarget("m"))
+    fault = faults.inject("put_if_absent", error=unavailable("lost"), after=after, skip=skip, times=1)
+    assert probe_target(faults).can_commit
+    assert fault.hits == 1
+    assert list(faults.list("")) == []
+
+
 def test_a_target_out_of_reach_can_t_be_judged():
     faults = FaultTarget(MemoryTarget("m"))
     faults.inject(error=unavailable("down"))
