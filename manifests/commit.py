@@ -34,7 +34,7 @@ def open_session(scope: Scope, run: str, created: str, job: str = "") -> Steps[s
     newest = yield from with_view(scope, None, lambda view: newest_session(view, run))
     number = paths.split_session(newest)[0] + 1 if newest else 1
     session = paths.session_name(number, f"{job}-{scope.random()}" if job else scope.random())
-    name = f"sessions/{session}"
+    name = paths.session_vote(session)
     done = yield from complete_vote(scope, run, name, seal(Session(session=session, created=created)))
     if done is None:
         raise InDoubt(f"{run}: too few targets answered to open a session; open another", run=run, session=session)
@@ -50,8 +50,8 @@ def newest_session(view: View, run: str, besides: str = "") -> Steps[str | None]
     kept = yield from view.check(votes.heard)
     if not view.can_read(kept):
         return None
-    sessions = {name.partition("/")[2] for name in votes_in(votes, "sessions")}
-    sessions |= {paths.split_save(name.split("/")[1])[0] for name in votes_in(votes, "begun", "manifests")}
+    sessions = {paths.below_folder(name) for name in votes_in(votes, paths.SESSIONS)}
+    sessions |= {paths.save_of(name)[0] for name in votes_in(votes, paths.BEGUN, paths.MANIFESTS)}
     others = (session for session in sessions if not besides or paths.job_of(session) != besides)
     return max(others, key=paths.split_session, default="")
 
@@ -61,7 +61,7 @@ def begin(scope: Scope, run: str, session: str, ordinal: int, created: str) -> S
 
     Raises NoQuorum, or InDoubt: begin again then.
     """
-    name = f"begun/{paths.save_name(session, ordinal)}"
+    name = paths.begun_name(session, ordinal)
     data = seal(Begun(session=session, ordinal=ordinal, created=created))
     done = yield from complete_vote(scope, run, name, data)
     if done is None:
@@ -76,7 +76,7 @@ def commit(scope: Scope, manifest: Manifest) -> Steps[Committed]:
     closed the register on all members; Conflict where another save took it; InDoubt where neither can be
     proved. Only after NoQuorum, Voided and Conflict is it certain that the save is not committed.
     """
-    name = f"manifests/{paths.save_name(manifest.session, manifest.ordinal)}/{1:06d}"
+    name = paths.manifest_name(manifest.session, manifest.ordinal, version=1)
     data = seal(manifest)
     put = False
     for pause in attempts():
@@ -148,12 +148,11 @@ def supersede(scope: Scope, manifest: Manifest) -> Steps[Committed]:
     Its name has a random part, so nobody contends for it; the highest (version, random) counts. Raises
     NoQuorum, InDoubt.
     """
-    save = paths.save_name(manifest.session, manifest.ordinal)
-    name = f"manifests/{save}/{manifest.version:06d}.{scope.random()}"
-    done = yield from complete_vote(scope, manifest.run, name, seal(manifest))
-    if done is None:
+    name = paths.manifest_name(manifest.session, manifest.ordinal, manifest.version, scope.random())
+    held = yield from complete_vote(scope, manifest.run, name, seal(manifest))
+    if held is None:
         raise InDoubt(f"{_title(manifest)}: version {manifest.version} is in doubt; repair again", run=manifest.run)
-    return Committed(manifest, tuple(sorted(done[1])))
+    return Committed(manifest, tuple(sorted(held)))
 
 
 def put_mark(scope: Scope, run: str, mark: Mark) -> Steps[str]:
@@ -162,7 +161,7 @@ def put_mark(scope: Scope, run: str, mark: Mark) -> Steps[str]:
     Return its id. Raises NoQuorum, or InDoubt: do it again then.
     """
     random = scope.random()
-    name = f"marks/{paths.save_name(*mark.of)}/{random}"
+    name = paths.mark_name(*mark.of, random)
     done = yield from complete_vote(scope, run, name, seal(mark))
     if done is None:
         message = f"{run}: too few targets answered to {mark.kind} save {mark.of[1]} of session {mark.of[0]}; try again"
@@ -178,16 +177,16 @@ def void(scope: Scope, run: str, session: str, ordinal: int, created: str) -> St
     or doesn't count, and InDoubt where that happens on the way: the save may then be committed or voided by
     somebody later.
     """
-    save = paths.save_name(session, ordinal)
+    name = paths.manifest_name(session, ordinal, version=1)
     data = seal(Manifest(kind="void", run=run, session=session, ordinal=ordinal))
-    voiding = f"voiding/{save}", seal(Begun(session=session, ordinal=ordinal, created=created))
+    voiding = paths.voiding_name(session, ordinal), seal(Begun(session=session, ordinal=ordinal, created=created))
     for pause in attempts():
         if pause:
             yield Batch((), pause)
         view = yield from read_view(scope)
         if not view.is_everyone(view.valid):
             raise no_quorum(view, "void a save", lambda members: len(members.targets))
-        tally = yield from cast(view, run, f"manifests/{save}/{1:06d}", data, before=voiding)
+        tally = yield from cast(view, run, name, data, before=voiding)
         if view.is_everyone(tally.held):
             return "voided"
         if tally.others:

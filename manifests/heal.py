@@ -16,8 +16,6 @@ from manifests.registers import Batch, Request, Steps
 from manifests.schema import Manifest
 from manifests.votes import Votes, list_votes, read_copies, vote_path, votes_in
 
-_FOLDERS = ("sessions", "begun", "voiding", "marks", "manifests")
-
 
 @dataclass(frozen=True, slots=True)
 class Vote:
@@ -78,7 +76,7 @@ def read_everything(view: View, run: str) -> Steps[Everything]:
     The caller checks that those heard are enough, and have not changed.
     """
     votes = yield from list_votes(view, run)
-    names = votes_in(votes, *_FOLDERS)
+    names = votes_in(votes, *paths.FOLDERS)
     yield from read_copies(view, run, votes, names, contested_manifests(votes))
     good = [(name, good_copy(votes, name)) for name in names]
     found = tuple(Vote(run, name, data) for name, data in good if data is not None)
@@ -108,7 +106,7 @@ def heal(view: View, run: str) -> Steps[Healed | None]:
     is put where a newer release wrote some of it.
     """
     votes = yield from list_votes(view, run)
-    names = votes_in(votes, *_FOLDERS)
+    names = votes_in(votes, *paths.FOLDERS)
     yield from read_copies(view, run, votes, names, set(names))
     return (yield from _put_right(view, run, votes, names))
 
@@ -119,7 +117,7 @@ def settle(view: View, run: str) -> Steps[Healed | None]:
     A run in which nothing is in doubt costs one list a target.
     """
     votes = yield from list_votes(view, run)
-    names = [n for n in votes_in(votes, "marks", "manifests") if not view.is_complete(votes.holders[n])]
+    names = [n for n in votes_in(votes, paths.MARKS, paths.MANIFESTS) if not view.is_complete(votes.holders[n])]
     names += sorted(contested_manifests(votes).difference(names))
     yield from read_copies(view, run, votes, names, set(names))
     return (yield from _put_right(view, run, votes, names))
@@ -137,7 +135,7 @@ def _put_right(view: View, run: str, votes: Votes, names: Collection[str]) -> St
     holders = {name: _good_holders(votes, name) for name in names}
     done: list[tuple[str, str]] = []
     for last in (False, True):
-        chosen = [name for name in names if name.startswith("manifests/") == last]
+        chosen = [name for name in names if (paths.folder_of(name) == paths.MANIFESTS) == last]
         puts = [(name, request) for name in chosen for request in _puts(view, run, votes, name)]
         replies = (yield Batch([[request] for _, request in puts])) if puts else ()
         for (name, request), (reply,) in zip(puts, replies, strict=True):

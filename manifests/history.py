@@ -15,7 +15,7 @@ from manifests.problems import Problem, problems_in
 from manifests.quorum import View
 from manifests.registers import Steps
 from manifests.schema import Manifest, Mark
-from manifests.votes import VOIDING, Votes, list_votes, read_copies, votes_in
+from manifests.votes import Votes, list_votes, read_copies, votes_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def read_history(view: View, run: str, *, glimpse: bool = False) -> Steps[Histor
     """
     votes = yield from list_votes(view, run)
     contested = contested_manifests(votes)
-    yield from read_copies(view, run, votes, votes_in(votes, "manifests", "marks"), contested)
+    yield from read_copies(view, run, votes, votes_in(votes, paths.MANIFESTS, paths.MARKS), contested)
     kept = yield from view.check(votes.heard)
     if kept != votes.heard or not (glimpse or view.can_read(kept)):
         return None
@@ -110,8 +110,8 @@ def read_history(view: View, run: str, *, glimpse: bool = False) -> Steps[Histor
 
 def contested_manifests(votes: Votes) -> set[str]:
     """Return the inner names of the manifests that may be a void on some of the targets."""
-    voiding = {name.removeprefix(VOIDING) for name in votes_in(votes, VOIDING.rstrip("/"))}
-    return {name for name in votes_in(votes, "manifests") if name.split("/")[1] in voiding}
+    voiding = {paths.save_of(name) for name in votes_in(votes, paths.VOIDING)}
+    return {name for name in votes_in(votes, paths.MANIFESTS) if paths.save_of(name) in voiding}
 
 
 def assemble(view: View, run: str, votes: Votes) -> History:
@@ -122,7 +122,7 @@ def assemble(view: View, run: str, votes: Votes) -> History:
     undone = {mark.undoes for mark in marks.values() if mark.kind in {"undelete", "untag"}}
     standing = {random: mark for random, mark in marks.items() if random not in undone}
     checkpoints = [_checkpoint(view, votes, key, saves[key], standing) for key in sorted(saves, key=order)]
-    begun = {paths.save_of(name) for name in votes_in(votes, "begun")}
+    begun = {paths.save_of(name) for name in votes_in(votes, paths.BEGUN)}
     unreadable = {problem.save for problem in problems if problem.fatal}
     return History(
         run,
@@ -130,7 +130,7 @@ def assemble(view: View, run: str, votes: Votes) -> History:
         tuple(c for c in checkpoints if c.deleted),
         tuple(sorted(begun - saves.keys() - voided - unreadable, key=order)),
         tuple(sorted(voided, key=order)),
-        tuple(sorted((n.partition("/")[2] for n in votes_in(votes, "sessions")), key=paths.split_session)),
+        tuple(sorted(map(paths.below_folder, votes_in(votes, paths.SESSIONS)), key=paths.split_session)),
         tuple(problems),
         _doubt(checkpoints, problems, {mark.of for mark in standing.values() if mark.kind == "delete"}),
         tuple(sorted(votes.heard)),
@@ -154,7 +154,7 @@ def _doubt(checkpoints: Sequence[Checkpoint], problems: Iterable[Problem], delet
     for problem in problems:
         if not problem.fatal or problem.save is None:
             continue
-        is_mark = problem.name.startswith("marks/")
+        is_mark = paths.folder_of(problem.name) == paths.MARKS
         later = not live or order(problem.save) > live[-1]
         if (later and (is_mark or problem.save not in deleted)) or (is_mark and order(problem.save) == live[-1]):
             doubts.setdefault(problem.save, problem)
@@ -165,7 +165,7 @@ def _saves(votes: Votes) -> tuple[dict[SaveKey, dict[str, Manifest]], set[SaveKe
     """Return the manifests of each save by inner name, and the saves of which only voids were seen."""
     saves: dict[SaveKey, dict[str, Manifest]] = {}
     voids: set[SaveKey] = set()
-    for name in votes_in(votes, "manifests"):
+    for name in votes_in(votes, paths.MANIFESTS):
         manifests = [copy for copy in votes.copies.get(name, {}).values() if isinstance(copy, Manifest)]
         for manifest in manifests:
             if manifest.kind == "void":
@@ -177,25 +177,25 @@ def _saves(votes: Votes) -> tuple[dict[SaveKey, dict[str, Manifest]], set[SaveKe
 
 def _damaged_register(votes: Votes, key: SaveKey) -> bool:
     """Whether a copy of version 1 can't be read: it might be a save, even where the others are voids."""
-    copies = votes.copies[f"manifests/{paths.save_name(*key)}/000001"]
+    copies = votes.copies[paths.manifest_name(*key, version=1)]
     return any(isinstance(copy, ManifestError) for copy in copies.values())
 
 
 def _marks(votes: Votes) -> dict[str, Mark]:
     """Return the marks by their random part."""
     found: dict[str, Mark] = {}
-    for name in votes_in(votes, "marks"):
+    for name in votes_in(votes, paths.MARKS):
         for copy in votes.copies.get(name, {}).values():
             if isinstance(copy, Mark):
-                found[name.rpartition("/")[2]] = copy
+                found[paths.split_mark(paths.below_folder(name))[2]] = copy
     return found
 
 
 def _checkpoint(
     view: View, votes: Votes, key: SaveKey, named: Mapping[str, Manifest], marks: Mapping[str, Mark]
 ) -> Checkpoint:
-    register = f"manifests/{paths.save_name(*key)}/000001"
-    ranked = sorted(named.items(), key=lambda item: paths.split_manifest(item[0].partition("/")[2])[2:])
+    register = paths.manifest_name(*key, version=1)
+    ranked = sorted(named.items(), key=lambda item: paths.split_manifest(paths.below_folder(item[0]))[2:])
     seen_on = tuple(t for t in votes.holders.get(register, ()) if t in votes.heard and _is_save(votes, register, t))
     own = {random: mark for random, mark in marks.items() if mark.of == key}
     return Checkpoint(

@@ -6,6 +6,7 @@ protocol says it must: no session before those it numbers itself after, no commi
 
 from dataclasses import dataclass
 
+from manifests import paths
 from manifests.heal import Vote, read_everything
 from manifests.history import order
 from manifests.paths import SaveKey
@@ -66,7 +67,7 @@ def _events(vote: Vote) -> list[Event]:
     match document:
         case Session():
             return [Event("opened", document.created, document.session)]
-        case Begun() if vote.name.startswith("begun/"):
+        case Begun() if paths.folder_of(vote.name) == paths.BEGUN:
             return [Event("begun", document.created, document.session, document.ordinal)]
         case Mark():
             name = _MARKS.get(document.kind, document.kind)

@@ -67,7 +67,7 @@ def put_identity(target: str, store_id: str) -> Steps[None]:
     _raise_unavailable(*puts, found)
     if all(puts):
         message = (
-            f"{target} answered each of {len(puts)} puts-if-absent of {paths.IDENTITY} as if it had made it; it doesn't "
+            f"{target} answered each of {len(puts)} puts-if-absent of {paths.IDENTITY} as if it had made it; it can't "
             "tell what was there before, so it can hold fragments, but no votes"
         )
         raise NotConditional(message, register=target)

@@ -18,6 +18,10 @@ IDENTITY = "ckptstore.json"
 INCARNATIONS = "incarnations/"
 RUNS = "runs/"
 
+SESSIONS, BEGUN, VOIDING, MANIFESTS, MARKS = "sessions", "begun", "voiding", "manifests", "marks"
+FOLDERS = (SESSIONS, BEGUN, VOIDING, MANIFESTS, MARKS)
+"""The folders of votes, below `commit_prefix`."""
+
 MAX_NUMBER = 999_999_999
 """Highest session, ordinal, version or stripe number: nine digits (names show at least six)."""
 
@@ -138,18 +142,57 @@ def parse_standing(path: str) -> int:
 
 
 def commit_prefix(run: str, incarnation: str) -> str:
-    """Return the prefix of everything that counts as a vote on a target of this incarnation."""
+    """Return the prefix of everything that counts as a vote on a target of this incarnation.
+
+    What follows it is the vote's *inner* name, the same on every target.
+    """
     return f"{RUNS}{check_run(run)}/commit/{check_token(incarnation)}/"
 
 
-def sessions_prefix(run: str, incarnation: str) -> str:
-    """Return the prefix of all sessions of a run."""
-    return f"{commit_prefix(run, incarnation)}sessions/"
+def session_vote(session: str) -> str:
+    """Return the inner name of a session: one opening of the run for saving."""
+    return f"{SESSIONS}/{check_session(session)}"
 
 
-def session(run: str, incarnation: str, session: str) -> str:
-    """Return the name of a session: one opening of the run for saving."""
-    return f"{sessions_prefix(run, incarnation)}{check_session(session)}"
+def begun_name(session: str, ordinal: int) -> str:
+    """Return the inner name of what is put before any rank writes data of that save."""
+    return f"{BEGUN}/{save_name(session, ordinal)}"
+
+
+def voiding_name(session: str, ordinal: int) -> str:
+    """Return the inner name of the note that is put on a target before a void is.
+
+    A listing then tells whether a manifest may be a void on some targets: only then are all its copies read.
+    """
+    return f"{VOIDING}/{save_name(session, ordinal)}"
+
+
+def manifest_name(session: str, ordinal: int, version: int, random: str | None = None) -> str:
+    """Return the inner name of a manifest. Version 1, a register, has no random part; later ones must have one."""
+    if (version == 1) != (random is None):
+        raise UnsafeName(f"version {version} of a manifest with random part {random!r}", name=random)
+    tail = "" if random is None else f".{check_token(random)}"
+    return f"{MANIFESTS}/{save_name(session, ordinal)}/{_number(version, 'version')}{tail}"
+
+
+def mark_name(session: str, ordinal: int, random: str) -> str:
+    """Return the inner name of a delete, undelete, tag or untag mark on a checkpoint."""
+    return f"{MARKS}/{save_name(session, ordinal)}/{check_token(random)}"
+
+
+def folder_of(name: str) -> str:
+    """Return the folder of an inner name, one of SESSIONS, BEGUN, VOIDING, MANIFESTS and MARKS if it is a vote's."""
+    return name.partition("/")[0]
+
+
+def below_folder(name: str) -> str:
+    """Return an inner name without its folder: what the `split_` functions take."""
+    return name.partition("/")[2]
+
+
+def save_of(name: str) -> SaveKey:
+    """Return the save that the inner name of a vote tells: of all but sessions. Raises UnsafeName."""
+    return split_save(below_folder(name).partition("/")[0])
 
 
 def save_name(session: str, ordinal: int) -> str:
@@ -163,47 +206,8 @@ def split_save(name: str) -> SaveKey:
     return check_session(session), _parse_number(ordinal, name)
 
 
-def save_of(name: str) -> SaveKey:
-    """Return the save that the inner name of a vote tells: of all but sessions. Raises UnsafeName."""
-    return split_save(name.partition("/")[2].partition("/")[0])
-
-
-def begun_prefix(run: str, incarnation: str) -> str:
-    """Return the prefix of all saves begun."""
-    return f"{commit_prefix(run, incarnation)}begun/"
-
-
-def begun(run: str, incarnation: str, session: str, ordinal: int) -> str:
-    """Return the name of what is put before any rank writes data of that save."""
-    return f"{begun_prefix(run, incarnation)}{save_name(session, ordinal)}"
-
-
-def manifests_prefix(run: str, incarnation: str) -> str:
-    """Return the prefix of all manifests of a run."""
-    return f"{commit_prefix(run, incarnation)}manifests/"
-
-
-def manifest(run: str, incarnation: str, session: str, ordinal: int, version: int, random: str | None = None) -> str:
-    """Return the name of a manifest. Version 1, a register, has no random part; later ones must have one."""
-    if (version == 1) != (random is None):
-        raise UnsafeName(f"version {version} of a manifest with random part {random!r}", name=random)
-    tail = "" if random is None else f".{check_token(random)}"
-    save = save_name(session, ordinal)
-    return f"{manifests_prefix(run, incarnation)}{save}/{_number(version, 'version')}{tail}"
-
-
-def marks_prefix(run: str, incarnation: str) -> str:
-    """Return the prefix of all marks of a run."""
-    return f"{commit_prefix(run, incarnation)}marks/"
-
-
-def mark(run: str, incarnation: str, session: str, ordinal: int, random: str) -> str:
-    """Return the name of a delete, undelete, tag or untag mark on a checkpoint."""
-    return f"{marks_prefix(run, incarnation)}{save_name(session, ordinal)}/{check_token(random)}"
-
-
 def split_manifest(name: str) -> tuple[str, int, int, str | None]:
-    """Split a manifest's name below `manifests_prefix`: (session, ordinal, version, random or None)."""
+    """Split a manifest's name below its folder: (session, ordinal, version, random or None). Raises UnsafeName."""
     save, _, tail = name.partition("/")
     number, dot, random = tail.partition(".")
     version = _parse_number(number, name)
@@ -213,7 +217,7 @@ def split_manifest(name: str) -> tuple[str, int, int, str | None]:
 
 
 def split_mark(name: str) -> tuple[str, int, str]:
-    """Split into (session, ordinal, random) a mark's name below `marks_prefix`. Raises UnsafeName."""
+    """Split a mark's name below its folder: (session, ordinal, random). Raises UnsafeName."""
     save, _, random = name.partition("/")
     return *split_save(save), check_token(random)
 

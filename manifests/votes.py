@@ -17,10 +17,6 @@ from manifests.seal import unseal
 from manifests.stored import Document
 from manifests.validation import check_understood
 
-VOIDING = "voiding/"
-"""Inner folder: on each target `voiding/<save>` is put before a void is, so that a listing tells whether the manifest
-of a save may be a void on some targets: only then are all its copies read."""
-
 
 @dataclass(frozen=True, slots=True)
 class Tally:
@@ -74,8 +70,8 @@ def cast(view: View, run: str, name: str, data: bytes, before: tuple[str, bytes]
     return Tally(held, others)
 
 
-def complete_vote(scope: Scope, run: str, name: str, data: bytes) -> Steps[tuple[View, frozenset[str]] | None]:
-    """Cast a vote of an own, random name until it is complete.
+def complete_vote(scope: Scope, run: str, name: str, data: bytes) -> Steps[frozenset[str] | None]:
+    """Cast a vote of an own, random name until it is complete; return the targets that held it at one instant.
 
     None: in doubt. Raises NoQuorum before anything is put.
     """
@@ -89,7 +85,7 @@ def complete_vote(scope: Scope, run: str, name: str, data: bytes) -> Steps[tuple
             raise no_quorum(view, "write", votes_needed)
         tally = yield from cast(view, run, name, data)
         if view.is_complete(tally.held):
-            return view, tally.held
+            return tally.held
     return None
 
 
@@ -156,17 +152,17 @@ def read_vote(run: str, name: str, data: bytes) -> Document:
     Raises a FormatError where it is damaged or belongs elsewhere, NotUnderstood where a newer release is
     needed.
     """
-    folder, _, rest = name.partition("/")
+    rest = paths.below_folder(name)
     document: Document
-    match folder:
-        case "manifests":
+    match paths.folder_of(name):
+        case paths.MANIFESTS:
             document = manifest = unseal(Manifest, data)
             place = (manifest.session, manifest.ordinal, manifest.version)
             belongs = manifest.run == run and place == paths.split_manifest(rest)[:3]
-        case "marks":
+        case paths.MARKS:
             document = mark = unseal(Mark, data)
             belongs = mark.of == paths.split_mark(rest)[:2]
-        case "sessions":
+        case paths.SESSIONS:
             document = opened = unseal(Session, data)
             belongs = opened.session == rest
         case _:
@@ -181,22 +177,21 @@ def read_vote(run: str, name: str, data: bytes) -> Document:
 def votes_in(votes: Votes, *folders: str) -> list[str]:
     """Return the inner names in the given folders, in order, without the strange ones."""
     known = votes.holders.keys() - set(votes.strange)
-    return sorted(name for name in known if name.partition("/")[0] in folders)
+    return sorted(name for name in known if paths.folder_of(name) in folders)
 
 
 def _is_known(name: str) -> bool:
-    folder, _, rest = name.partition("/")
     try:
-        _PARSERS[folder](rest)
+        _PARSERS[paths.folder_of(name)](paths.below_folder(name))
     except (KeyError, UnsafeName):
         return False
     return True
 
 
 _PARSERS: Mapping[str, Callable[[str], object]] = {
-    "sessions": paths.check_session,
-    "begun": paths.split_save,
-    "voiding": paths.split_save,
-    "manifests": paths.split_manifest,
-    "marks": paths.split_mark,
+    paths.SESSIONS: paths.check_session,
+    paths.BEGUN: paths.split_save,
+    paths.VOIDING: paths.split_save,
+    paths.MANIFESTS: paths.split_manifest,
+    paths.MARKS: paths.split_mark,
 }

@@ -146,7 +146,7 @@ def a_mark_counts_on_one_target() -> Iterator[None]:
 def _on_one(scope: Scope, run: str, name: str, data: bytes) -> Steps[Any]:
     view = yield from quorum.read_view(scope)
     tally = yield from votes.cast(view, run, name, data)
-    return (view, tally.held) if tally.held else None
+    return tally.held or None
 
 
 Mutant = Callable[[], Any]
