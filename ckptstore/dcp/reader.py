@@ -20,6 +20,7 @@ from ckptstore.dcp.delivery import deliver
 from ckptstore.dcp.metadata import metadata_of
 from ckptstore.errors import CkptStoreError, ConflictError
 from ckptstore.events import Observer, ignore
+from ckptstore.names import check_run
 from ckptstore.opened import shared
 from ckptstore.selection import Selector, key_of, select
 from ckptstore.source import Source
@@ -42,7 +43,7 @@ class StoreReader(StorageReader):
         observer: Observer = ignore,
     ) -> None:
         self.config = store if isinstance(store, Config) else Config.load(store)
-        self.run = run
+        self.run = check_run(run)
         self.selected = selected
         """What is read: given, or found by `read_metadata`."""
         self.allow_cast = allow_cast

@@ -23,6 +23,7 @@ from ckptstore.dcp.pieces import check_paths
 from ckptstore.dcp.ranks import RankSave
 from ckptstore.errors import UsageError
 from ckptstore.events import Observer, ignore
+from ckptstore.names import check_run
 from ckptstore.opened import JOB, Opened, shared
 from ckptstore.save.stream import check_name
 from manifests import FORMAT, Manifest, encode
@@ -44,7 +45,7 @@ class StoreWriter(StorageWriter):
         observer: Observer = ignore,
     ) -> None:
         self.config = store if isinstance(store, Config) else Config.load(store)
-        self.run = run
+        self.run = check_run(run)
         self.step = step
         self.user = user or {}
         self.allow_pickle = allow_pickle

@@ -289,3 +289,9 @@ def test_a_step_that_is_seen_loads_though_too_few_targets_tell_what_is_latest(co
     with pytest.warns(UserWarning, match="may not be seen"):
         run.load(loaded, step=1)
     assert torch.equal(loaded["w"], state["w"])
+
+
+def test_a_name_that_no_run_can_have_is_refused_where_it_is_given(config):
+    for kind in (StoreWriter, StoreReader):
+        with pytest.raises(UsageError, match="Bad Run"):
+            kind(config, run="Bad Run")
