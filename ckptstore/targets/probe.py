@@ -117,14 +117,22 @@ def _exclusive(target: Target, prefix: str) -> str | None:
 
 
 def _race(target: Target, path: str) -> str | None:
+    """Racers that got no answer have neither won nor lost. Raises for one of them if nobody won."""
     start = threading.Barrier(RACERS)
 
-    def put(racer: int) -> bool:
+    def put(racer: int) -> bool | TargetUnavailable:
         start.wait()
-        return target.put_if_absent(path, b"racer %d" % racer)
+        try:
+            return target.put_if_absent(path, b"racer %d" % racer)
+        except TargetUnavailable as error:
+            return error
 
     with ThreadPoolExecutor(RACERS) as pool:
-        won = [racer for racer, created in enumerate(pool.map(put, range(RACERS))) if created]
+        outcomes = [*pool.map(put, range(RACERS))]
+    won = [racer for racer, outcome in enumerate(outcomes) if outcome is True]
+    for outcome in outcomes:
+        if not won and isinstance(outcome, TargetUnavailable):
+            raise outcome
     if len(won) != 1:
         return f"put-if-absent let {len(won)} of {RACERS} racing writers win"
     if bytes(target.get(path)) != b"racer %d" % won[0]:

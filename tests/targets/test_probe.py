@@ -3,7 +3,7 @@
 import pytest
 
 from ckptstore.errors import AccessDenied, ObjectNotFound, TargetUnavailable
-from ckptstore.targets import FaultTarget, MemoryTarget, open_target, probe_target
+from ckptstore.targets import FaultTarget, MemoryTarget, Reason, open_target, probe_target
 from ckptstore.targets.fault import flip_bit, unavailable
 from localstack.servers import RcloneServer
 from tests.targets.http_stub import StubServer
@@ -96,6 +96,22 @@ def test_a_lost_put_if_absent_is_no_judgement(skip, after):
     assert probe_target(faults).can_commit
     assert fault.hits == 1
     assert list(faults.list("")) == []
+
+
+def test_a_race_that_nobody_wins_is_run_again():
+    """S3 may answer 409 to every writer of a race; SeaweedFS does."""
+    faults = FaultTarget(MemoryTarget("m"))
+    fault = faults.inject("put_if_absent", "probe/*race", error=unavailable("409", reason=Reason.BUSY), times=4)
+    assert probe_target(faults).can_commit
+    assert fault.hits == 4
+
+
+def test_a_service_that_never_answers_a_put_if_absent_can_t_be_judged():
+    faults = FaultTarget(MemoryTarget("m"))
+    fault = faults.inject("put_if_absent", error=unavailable("503", reason=Reason.BUSY))
+    with pytest.raises(TargetUnavailable):
+        probe_target(faults)
+    assert fault.hits == 4
 
 
 def test_a_target_out_of_reach_can_t_be_judged():
