@@ -4,9 +4,9 @@ import os
 import warnings
 from dataclasses import dataclass
 
-from ckptstore.errors import NotFoundError, OutOfReach
+from ckptstore.errors import CkptStoreError, CorruptError, NotFoundError, OutOfReach, UsageError
 from ckptstore.opened import Opened, protocol_errors
-from manifests import Checkpoint, History, Manifest, paths
+from manifests import Checkpoint, History, Manifest, Problem, paths
 
 __all__ = ["Selector", "key_of", "select", "select_all", "select_deleted", "select_from"]
 
@@ -60,7 +60,13 @@ def select(opened: Opened, run: str, selector: Selector) -> Manifest:
 
 
 def select_from(history: History, selector: Selector) -> Checkpoint:
-    """The newest live checkpoint that matches."""
+    """The newest live checkpoint that matches. Raises `NotFoundError`.
+
+    Where a later save than those that could be read may be the latest, and the latest is asked for, it is refused:
+    `CorruptError`, or `UsageError` where a newer release wrote that save.
+    """
+    if selector == Selector() and history.latest_in_doubt is not None:
+        raise _in_doubt(history, history.latest_in_doubt)
     matching = [checkpoint for checkpoint in history.checkpoints if _matches(checkpoint, selector)]
     if matching:
         return matching[-1]
@@ -98,6 +104,22 @@ def _matches(checkpoint: Checkpoint, selector: Selector) -> bool:
         and (selector.tag is None or selector.tag in checkpoint.tags)
         and selector.key in (None, key_of(checkpoint))
     )
+
+
+def _in_doubt(history: History, problem: Problem) -> CkptStoreError:
+    assert problem.save is not None, "it is about the save that may be the latest"
+    key = paths.save_name(*problem.save)
+    older = [checkpoint.manifest for checkpoint in history.checkpoints if checkpoint.key != problem.save]
+    message = f"save {key} of run {history.run} may be the latest, and can't be read: {problem.message}"
+    instead = f"; or load an older one: {_named(older[-1])}" if older else ""
+    fields = {"run": history.run, "key": key}
+    if problem.newer:
+        return UsageError(message, hint=f"upgrade ckptstore: a newer release wrote it{instead}", **fields)
+    return CorruptError(message, hint=f"run: ckpt verify{instead}", **fields)
+
+
+def _named(manifest: Manifest) -> str:
+    return f"--name {key_of(manifest)}" if manifest.step is None else f"--step {manifest.step}"
 
 
 def _not_found(history: History, selector: Selector) -> NotFoundError:

@@ -21,7 +21,7 @@ def lines_of(ckpt, *arguments):
     if answer.code in {USAGE, NOT_FOUND, CONFLICT, OUT_OF_REACH} and "kind" in answer.summary:
         assert answer.summary["message"]
         assert answer.summary["hint"], "every error names the next command"
-        assert answer.err.startswith("error: ")
+        assert any(line.startswith("error: ") for line in answer.err.splitlines())
     return answer
 
 

@@ -78,7 +78,7 @@ def test_o61_no_secret_where_credentials_are_refused(tmp_path, endpoint):
         assert not hits(answer.out + answer.err), line
         assert answer.summary["hint"]
         codes[line[0]] = answer.code
-    assert codes == {"init": 12, "doctor": 12, "ls": 12, "save": 1}
+    assert codes == {"init": 12, "doctor": 12, "ls": 12, "save": 12}
 
 
 def test_o61_no_secret_in_what_is_stored_or_told_when_all_is_well(ckpt, monkeypatch):
