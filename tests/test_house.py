@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 
 FLOORS = [
     {"errors", "events", "dtypes"},
-    {"placement", "names"},
+    {"placement", "names", "header"},
     {"config", "buffers"},
     {"targets", "tolerance"},
     {"save", "load"},

@@ -1,28 +1,23 @@
 """Headers of safetensors files: read with every claim checked, and laid out for writing.
 
-The format: header length as little-endian u64, a JSON object {name: {dtype, shape, data_offsets}} with
-`__metadata__` of strings, then the tensors without holes (`safetensors/README.md`, "Format"). A dtype that it
-lacks is written as U8 with a trailing dimension of its item size, and named in the metadata.
+The format is that of `ckptstore.header`, its `__metadata__` of strings. A dtype that it lacks, and which is therefore
+written as U8, is named in the metadata.
 """
 
 import json
-import math
 import os
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
 
-from ckptstore.dtypes import DTYPES, dtype_named
+from ckptstore.dtypes import DTYPES, dtype_named, nbytes_of
 from ckptstore.errors import KeyCollision, UnsupportedValue
-
-HEADER_LIMIT = 100_000_000
-"""Bytes; safetensors' own readers refuse more."""
+from ckptstore.header import HEADER_LIMIT, METADATA, header_bytes, header_entry
 
 ALIGNMENT = 8
 """Where the tensors begin, as safetensors itself pads its headers."""
 
-METADATA = "__metadata__"
 TRUE_DTYPES = "ckptstore.dtypes"
 LARGEST = 2**53 - 1
 
@@ -92,19 +87,14 @@ def lay_out_file(tensors: Sequence[tuple[str, str, Sequence[int]]], metadata: di
     for name, dtype, shape in tensors:
         if name == METADATA:
             raise KeyCollision(f"a safetensors file can't hold a tensor named {METADATA}", key=name)
-        known = dtype_named(dtype)
-        stored = list(shape) if known.stream else [*shape, known.itemsize]
-        starts[name], end = end, end + math.prod(shape) * known.itemsize
-        head[name] = {"dtype": known.stream or "U8", "shape": stored, "data_offsets": [starts[name], end]}
-    text = json.dumps(head, separators=(",", ":")).encode()
-    padded = text.ljust(-(-len(text) // ALIGNMENT) * ALIGNMENT)
-    if len(padded) > HEADER_LIMIT:
-        message = (
-            f"the names and shapes of {len(tensors)} tensors take {len(padded)} bytes; a header may have {HEADER_LIMIT}"
-        )
+        head[name] = header_entry(dtype, shape, end)
+        starts[name], end = end, end + nbytes_of(dtype, shape)
+    header = header_bytes(head, ALIGNMENT)
+    base = len(header)
+    if base - 8 > HEADER_LIMIT:
+        message = f"the names and shapes of {len(tensors)} tensors take {base} bytes; a header may have {HEADER_LIMIT}"
         raise UnsupportedValue(message, hint="restore a part of them at a time, with --include")
-    base = 8 + len(padded)
-    return Placed(struct.pack("<Q", len(padded)) + padded, {name: base + at for name, at in starts.items()}, base + end)
+    return Placed(header, {name: base + at for name, at in starts.items()}, base + end)
 
 
 def _tensor(path: str, name: str, entry: Any, base: int) -> FileTensor:
@@ -119,7 +109,7 @@ def _tensor(path: str, name: str, entry: Any, base: int) -> FileTensor:
     if kind not in _BY_STREAM:
         raise _bad(path, f"tensor {name!r:.80} has dtype {kind!r:.20}, which checkpoints don't hold", name)
     dtype = _BY_STREAM[kind]
-    if math.prod(shape) * dtype.itemsize != stop - start:
+    if nbytes_of(dtype.name, shape) != stop - start:
         raise _bad(path, f"tensor {name!r:.80} takes {stop - start} bytes, its shape and dtype say otherwise", name)
     return FileTensor(name, dtype.name, tuple(shape), base + start, stop - start)
 
