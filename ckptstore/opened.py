@@ -54,7 +54,7 @@ class Opened:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.targets: Mapping[str, Target] = {
-            spec.name: open_target(spec.name, spec.url, domain=spec.domain, options=spec.options, folder=config.folder)
+            spec.name: open_target(spec.name, spec.url, options=spec.options, folder=config.folder)
             for spec in config.targets
         }
         self.domains = {place.target: place.domain for place in config.places}

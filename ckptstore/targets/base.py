@@ -65,9 +65,8 @@ class Entry:
 class Target(ABC):
     """One place that fails on its own. Blocking, thread-safe; clients are made lazily, never carried across a fork."""
 
-    def __init__(self, name: str, *, domain: str = "", can_put_if_absent: bool = True) -> None:
+    def __init__(self, name: str, *, can_put_if_absent: bool = True) -> None:
         self.name = name
-        self.domain = domain or name
         self.can_put_if_absent = can_put_if_absent
 
     def __repr__(self) -> str:

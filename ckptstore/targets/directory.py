@@ -40,8 +40,8 @@ class DirectoryTarget(Target):
     below it are never followed.
     """
 
-    def __init__(self, name: str, root: str | os.PathLike[str], *, domain: str = "") -> None:
-        super().__init__(name, domain=domain)
+    def __init__(self, name: str, root: str | os.PathLike[str]) -> None:
+        super().__init__(name)
         self.root = str(Path(root).absolute())
         self._seen: posix.SeenFolders = set()
         self._swept = False

@@ -41,8 +41,8 @@ class FilesystemTarget(Target):
     manifests, and what it tears is found by its digests. `root` must exist, a bucket for the bucket stores.
     """
 
-    def __init__(self, name: str, scheme: str, root: str, *, domain: str = "", options: Options) -> None:
-        super().__init__(name, domain=domain, can_put_if_absent=scheme in EXCLUSIVE)
+    def __init__(self, name: str, scheme: str, root: str, *, options: Options) -> None:
+        super().__init__(name, can_put_if_absent=scheme in EXCLUSIVE)
         self._scheme = scheme
         self._root = root.rstrip("/")
         self._options = options

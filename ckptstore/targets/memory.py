@@ -23,10 +23,8 @@ class MemoryObjects:
 class MemoryTarget(Target):
     """Objects in a dict. A forked child would see a copy that nobody else sees, so there it raises `ForkedClient`."""
 
-    def __init__(
-        self, name: str, objects: MemoryObjects | None = None, *, domain: str = "", root: str | None = None
-    ) -> None:
-        super().__init__(name, domain=domain)
+    def __init__(self, name: str, objects: MemoryObjects | None = None, *, root: str | None = None) -> None:
+        super().__init__(name)
         self._objects = objects or MemoryObjects()
         self._root = name if root is None else root
 

@@ -44,10 +44,8 @@ class ObjectStoreTarget(Target):
     Credentials come from the environment or the machine's role, as obstore finds them; never from `options`.
     """
 
-    def __init__(
-        self, name: str, scheme: str, bucket: str, prefix: str = "", *, domain: str = "", options: Options
-    ) -> None:
-        super().__init__(name, domain=domain)
+    def __init__(self, name: str, scheme: str, bucket: str, prefix: str = "", *, options: Options) -> None:
+        super().__init__(name)
         self._prefix = f"{prefix}/" if prefix else ""
         self._url = f"{scheme}://{bucket}/{prefix}".rstrip("/")
         self._client = Client(name, scheme, bucket, options)

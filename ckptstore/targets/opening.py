@@ -30,7 +30,6 @@ _memory: dict[str, MemoryObjects] = {}
 def open_target(
     name: str,
     url: str | os.PathLike[str],
-    domain: str = "",
     options: Mapping[str, Any] | None = None,
     *,
     folder: str | os.PathLike[str] = ".",
@@ -46,7 +45,7 @@ def open_target(
     refuse_secrets(name, location, options or {})
     scheme, rest = _split(name, location)
     checked = check_options(name, _kind(scheme, options or {}), options or {})
-    target = _client(name, scheme, rest, domain, checked, os.fspath(folder))
+    target = _client(name, scheme, rest, checked, os.fspath(folder))
     return RetryTarget(HealthTarget(target), deadline=checked.deadline)
 
 
@@ -63,25 +62,25 @@ def _kind(scheme: str, options: Mapping[str, Any]) -> str:
     return "obstore" if scheme in OBJECT_STORES else scheme
 
 
-def _client(name: str, scheme: str, rest: str, domain: str, options: Options, folder: str) -> Target:
+def _client(name: str, scheme: str, rest: str, options: Options, folder: str) -> Target:
     if options.kind == "fsspec":
-        return _fsspec(name, scheme.removeprefix("fsspec+"), rest, domain, options, folder)
+        return _fsspec(name, scheme.removeprefix("fsspec+"), rest, options, folder)
     if options.kind == "obstore":
         bucket, prefix = _bucket(name, scheme, rest)
         create: Callable[..., Target] = import_module("ckptstore.targets.objectstore").ObjectStoreTarget
-        return create(name, scheme, bucket, prefix, domain=domain, options=options)
+        return create(name, scheme, bucket, prefix, options=options)
     if scheme == "memory":
         root = _tidy(rest)
-        return MemoryTarget(name, _memory.setdefault(root, MemoryObjects()), domain=domain, root=root)
-    return DirectoryTarget(name, Path(folder) / rest, domain=domain)
+        return MemoryTarget(name, _memory.setdefault(root, MemoryObjects()), root=root)
+    return DirectoryTarget(name, Path(folder) / rest)
 
 
-def _fsspec(name: str, scheme: str, rest: str, domain: str, options: Options, folder: str) -> Target:
+def _fsspec(name: str, scheme: str, rest: str, options: Options, folder: str) -> Target:
     create: Callable[..., Target] = import_module("ckptstore.targets.filesystem").FilesystemTarget
     if scheme in OBJECT_STORES:
         _bucket(name, scheme, rest)
     root = str((Path(folder) / rest).absolute()) if scheme == "file" else _tidy(rest)
-    return create(name, scheme, root, domain=domain, options=options)
+    return create(name, scheme, root, options=options)
 
 
 def _bucket(name: str, scheme: str, rest: str) -> tuple[str, str]:

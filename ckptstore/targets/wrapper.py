@@ -19,7 +19,7 @@ class Wrapper(Target):
     """
 
     def __init__(self, inner: Target) -> None:
-        super().__init__(inner.name, domain=inner.domain, can_put_if_absent=inner.can_put_if_absent)
+        super().__init__(inner.name, can_put_if_absent=inner.can_put_if_absent)
         self.inner = inner
 
     def __repr__(self) -> str:

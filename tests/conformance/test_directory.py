@@ -10,7 +10,7 @@ from tests.conformance.outsiders import FolderOutside
 class TestDirectory(TargetTests):
     @pytest.fixture
     def opening(self, tmp_path):
-        return {"name": "t", "url": tmp_path / ODD_ROOT, "domain": "rack"}
+        return {"name": "t", "url": tmp_path / ODD_ROOT}
 
     @pytest.fixture
     def outside(self, opening):

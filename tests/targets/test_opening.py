@@ -77,10 +77,9 @@ def test_memory_is_shared_in_a_process_by_its_url():
     assert list(open_target("c", "memory://other").list("")) == []
 
 
-def test_wrappers_keep_name_domain_and_what_it_can():
-    target = open_target("t", "memory://x", "rack-1")
-    assert (target.name, target.domain, target.can_put_if_absent) == ("t", "rack-1", True)
-    assert open_target("t", "memory://x").domain == "t"
+def test_wrappers_keep_name_and_what_it_can():
+    target = open_target("t", "memory://x")
+    assert (target.name, target.can_put_if_absent) == ("t", True)
     assert isinstance(inner(target), MemoryTarget)
     assert isinstance(inner(open_target("t", "/x")), DirectoryTarget)
     assert not open_target("t", "fsspec+memory://x").can_put_if_absent
