@@ -24,7 +24,7 @@ ENVIRONMENT = (
 
 @dataclass(frozen=True)
 class Options:
-    """Checked options. Times in seconds: see the table in `check_options` for what each is.
+    """Checked options, as docs/configuration.md lists them. Times in seconds.
 
     The bounds are what a request needs on a loaded machine, not what a good day gives: `connect_timeout` for
     the connection, `read_timeout` for silence, `timeout` for the whole request with its body.

@@ -8,6 +8,7 @@ import pytest
 
 from ckptstore.errors import CkptStoreError, ConfigError
 from ckptstore.targets import DirectoryTarget, MemoryTarget, open_target
+from ckptstore.targets.options import KINDS, RULES, SECONDS, Options
 
 ROOT = Path(__file__).parents[2]
 
@@ -111,6 +112,18 @@ def test_a_bad_setting_names_the_key_and_what_is_allowed(url, options, key, allo
     assert f"targets.t.{key}" in str(caught.value)
     assert allowed in str(caught.value)
     assert caught.value.key == f"targets.t.{key}"
+
+
+def test_every_option_is_in_the_documentation():
+    """With its kinds and its default, in the table that a user reads."""
+    text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8").split("### Options")[1]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:3] == "| `"]
+    assert [row[0].strip("`") for row in rows] == list(RULES)
+    for name, kinds, default, _ in rows:
+        key = name.strip("`")
+        assert ("all" if set(RULES[key].kinds) == set(KINDS) else ", ".join(RULES[key].kinds)) == kinds
+        if RULES[key].allowed == SECONDS:
+            assert f"{getattr(Options('obstore'), key):g} s" == default
 
 
 @pytest.mark.parametrize(
