@@ -110,12 +110,12 @@ def _in_doubt(history: History, problem: Problem) -> CkptStoreError:
     assert problem.save is not None, "it is about the save that may be the latest"
     key = paths.save_name(*problem.save)
     older = [checkpoint.manifest for checkpoint in history.checkpoints if checkpoint.key != problem.save]
-    message = f"save {key} of run {history.run} may be the latest, and can't be read: {problem.message}"
+    message = f"whether save {key} of run {history.run} is the latest can't be told: {problem.message}"
     instead = f"; or load an older one: {_named(older[-1])}" if older else ""
     fields = {"run": history.run, "key": key}
     if problem.newer:
         return UsageError(message, hint=f"upgrade ckptstore: a newer release wrote it{instead}", **fields)
-    return CorruptError(message, hint=f"run: ckpt verify{instead}", **fields)
+    return CorruptError(message, hint=f"run: ckpt repair{instead}", **fields)
 
 
 def _named(manifest: Manifest) -> str:

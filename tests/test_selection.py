@@ -31,7 +31,7 @@ def newer(data):
 
 
 DAMAGES = {
-    "damaged": (lambda data: data[:-5], CorruptError, "ckpt verify"),
+    "damaged": (lambda data: data[:-5], CorruptError, "ckpt repair"),
     "newer": (newer, UsageError, "upgrade ckptstore"),
 }
 

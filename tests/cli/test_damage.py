@@ -190,3 +190,21 @@ def test_repair_onto_another_target(ckpt):
     verified = ckpt("verify", "--read-data", "--json")
     assert verified.code == 0
     assert verified.summary["tolerance"]["targets"] == 2
+
+
+def test_a_newer_save_that_can_not_be_read_is_not_passed_over(ckpt):
+    assert ckpt("save", ckpt.folder / "in.safetensors", "--step", 8).code == 0
+    key = ckpt("show", "8", "--json").summary["key"]
+    for target in ckpt.names:
+        for path in (ckpt.folder / target).rglob(f"manifests/{key}/*"):
+            path.write_bytes(path.read_bytes()[:-5])
+    for command in (["show"], ["restore", ckpt.folder / "out"], ["tag", "best"], ["ls", "--tensors"]):
+        answer = ckpt(*command, "--json")
+        assert (answer.code, answer.summary["kind"]) == (4, "CorruptError"), command
+        assert key in answer.summary["message"]
+        assert "--step 7" in answer.summary["hint"]
+    assert not (ckpt.folder / "out").exists()
+    answer = ckpt("ls")
+    assert answer.code == 0
+    assert f"not readable as it should be: manifests/{key}/" in answer.err
+    assert ckpt("restore", ckpt.folder / "out", "--step", 7).code == 0
