@@ -72,7 +72,7 @@ from manifests.seal import seal, unseal
 from manifests.standing import TargetStanding
 from manifests.stored import FORMAT, Document
 from manifests.table import Chunk, TableBuilder, TableEntry, TensorTable
-from manifests.validation import check_understood, not_understood, validate
+from manifests.validation import check_understood, validate
 from manifests.wire import Packed, decode, encode, pack, unpack
 
 __all__ = [
@@ -148,7 +148,6 @@ __all__ = [
     "decode",
     "encode",
     "init_store",
-    "not_understood",
     "pack",
     "paths",
     "seal",

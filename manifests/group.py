@@ -178,10 +178,6 @@ class Group:
         """Read everything that happened in a run, in order."""
         return self._attempt(lambda view: read_log(view, run))
 
-    def runs(self) -> list[str]:
-        """Return the names of the runs, by listing all small objects: `heal` and re-admission need it, not more."""
-        return self._attempt(lambda view: heal.list_runs(view, view.can_read))
-
     # -- marks ---------------------------------------------------------------------------------------------
 
     def delete(self, run: str, session: str, ordinal: int) -> None:

@@ -104,22 +104,12 @@ def spread(shard_id: str) -> str:
 def record(run: str, shard_id: str, random: str | None = None) -> str:
     """Return the name of a shard record; one that a repair wrote has a random part."""
     tail = "" if random is None else f"-{check_token(random)[:16]}"
-    return f"{records_prefix(run)}{check_token(f'{check_token(shard_id)}{tail}')}"
-
-
-def records_prefix(run: str) -> str:
-    """Return the prefix of all shard records of a run."""
-    return f"{RUNS}{check_run(run)}/shards/"
+    return f"{RUNS}{check_run(run)}/shards/{check_token(f'{check_token(shard_id)}{tail}')}"
 
 
 def index(run: str, random: str) -> str:
     """Return the name of an index."""
-    return f"{indexes_prefix(run)}{check_token(random)}"
-
-
-def indexes_prefix(run: str) -> str:
-    """Return the prefix of all indexes of a run."""
-    return f"{RUNS}{check_run(run)}/index/"
+    return f"{RUNS}{check_run(run)}/index/{check_token(random)}"
 
 
 # -- the target's own ----------------------------------------

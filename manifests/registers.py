@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from manifests.errors import Unavailable
 
@@ -88,12 +88,12 @@ def together(parts: Sequence[Steps[T]]) -> Steps[list[T]]:
     The first error ends all.
     """
     results: dict[int, T] = {}
-    replies: dict[int, Replies | None] = dict.fromkeys(range(len(parts)))
+    replies: dict[int, Any] = dict.fromkeys(range(len(parts)))  # None starts a generator
     while replies:
         batches: dict[int, Batch] = {}
         for i, reply in replies.items():
             try:
-                batches[i] = next(parts[i]) if reply is None else parts[i].send(reply)
+                batches[i] = parts[i].send(reply)
             except StopIteration as stop:
                 results[i] = stop.value
         if not batches:

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import manifests
-from manifests import errors
+from manifests import errors, validation
 
 
 def names(document):
@@ -206,7 +206,7 @@ def test_a_format_that_is_no_version_is_refused(found):
 
 
 def test_what_is_not_understood_can_be_read_but_not_acted_on():
-    assert manifests.not_understood(manifest()) == []
+    assert validation.not_understood(manifest()) == []
     manifests.check_understood(manifest())
     newer = manifest(kind="merge", requires=["locks"], copies=[])
     again = manifests.decode(manifests.Manifest, manifests.encode(newer))
@@ -214,7 +214,7 @@ def test_what_is_not_understood_can_be_read_but_not_acted_on():
     with pytest.raises(errors.NotUnderstood) as caught:
         manifests.check_understood(again)
     assert caught.value.unknown == ["locks", "manifest kind merge"]
-    assert manifests.not_understood(manifests.Mark(kind="hold", of=("000001.a", 1))) == ["mark kind hold"]
+    assert validation.not_understood(manifests.Mark(kind="hold", of=("000001.a", 1))) == ["mark kind hold"]
 
 
 # -- bytes that are no document ----------------------------------------------------------------------------
