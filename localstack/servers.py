@@ -137,7 +137,7 @@ class LocalStackServer(S3Server):
     ANY_KEY = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
 
     def command(self) -> Sequence[str]:
-        """Run by the interpreter of its own environment, which `localstack/setup_localstack.sh` makes."""
+        """Run by the interpreter of its own environment, which `localstack/setup_localstack.py` makes."""
         python = Path(__file__).parent.parent / ".venv-localstack" / "bin" / "python"
         if not python.exists():
             raise ServerError(f"no LocalStack environment at {python}: run make test-localstack")

@@ -1,10 +1,12 @@
 """A target that fails as told: for tests of everything above targets.
 
-faults = FaultTarget(target) faults.inject("put", "data/*", error=unavailable("the disk sulks"), times=2)
-# put fails, twice faults.inject("put_if_absent", error=unavailable("reply lost"), after=True)    # done,
-but the reply is lost faults.inject("get", "data/*", damage=flip_bit)                                #
-every get gives wrong bytes faults.inject(error=unavailable("down"))
-# nothing works, until `heal`
+    faults = FaultTarget(target)
+    faults.inject("put", "data/*", error=unavailable("the disk sulks"), times=2)     # fails twice
+    faults.inject("put_if_absent", error=unavailable("reply lost"), after=True)      # done, but the reply is lost
+    faults.inject("get", "data/*", damage=flip_bit)                                  # every get gives wrong bytes
+    faults.inject(error=unavailable("down"))                                         # nothing works
+
+`heal` ends all of them.
 """
 
 import threading

@@ -40,11 +40,6 @@ class HealthTarget(Wrapper):
         self._dead_of: TargetUnavailable | None = None
         self._until = 0.0
 
-    @property
-    def resting(self) -> bool:
-        """Whether a request would now fail without being sent."""
-        return self._dead_of is not None and self._clock() < self._until
-
     def call(self, verb: str, path: str, operation: Callable[[], T]) -> T:
         """Do `operation` unless the target rests, and learn from how it ends."""
         looking = self._admit(verb, path)

@@ -52,7 +52,7 @@ ODD_PATHS = (
     "~t'/(u)",
     "v=1,w;x/@:$!",
 )
-"""Characters that some layer of some client takes for a pattern, an escape, a query or a fragment (case O44)."""
+"""Characters that some layer of some client takes for a pattern, an escape, a query or a fragment."""
 
 BAD_PATHS = ("", "/a", "a/", "a//b", "../a", "a/../b", "a/./b", ".", "a\\b", "a\nb", "a\0b")
 MANY = 1010  # over the 1000 that S3 lists or deletes in one request
@@ -380,7 +380,7 @@ class TargetTests:
             manifests.init_store([register], t=0)
 
     def test_the_url_opens_the_same_place(self, target: Target, opening: Mapping[str, Any]) -> None:
-        """Ids round-trip, and neither url nor repr holds a secret of the environment (case O08)."""
+        """Ids round-trip, and neither url nor repr holds a secret of the environment."""
         target.put("a", b"x")
         again = open_target(**{**opening, "url": target.url})
         assert bytes(again.get("a")) == b"x"
