@@ -46,63 +46,70 @@ class GroupMachine(RuleBasedStateMachine):
         self.scope = Scope(names, "s", lambda: f"x{next(self.count)}")
         t = data.draw(st.integers(0, max(0, (n - 1) // 2)))
         run(membership.init_store(self.scope, Members(number=1, targets=names[:n], t=t)), self.registers)
+        self.open_session(at_once=True)
+        self.save(at_once=True, data=data)
 
     # -- what savers, collectors and repairers begin -----------------------------------------------------------
 
-    def start(self, kind: str, of: SaveKey | None, steps: Steps[object]) -> None:
-        self.under_way.append((kind, of, Operation(steps, self.registers)))
+    def start(self, kind: str, of: SaveKey | None, steps: Steps[object], at_once: bool) -> None:
+        operation = Operation(steps, self.registers)
+        self.under_way.append((kind, of, operation))
+        if at_once:
+            operation.finish()
         self.take_ended()
 
-    @rule()
-    def open_session(self) -> None:
-        self.start("open", None, commit.open_session(self.scope, RUN, "now"))
+    @rule(at_once=st.booleans())
+    def open_session(self, at_once: bool) -> None:
+        self.start("open", None, commit.open_session(self.scope, RUN, "now"), at_once)
 
     @precondition(lambda self: self.sessions)
-    @rule(data=st.data())
-    def save(self, data: st.DataObject) -> None:
+    @rule(at_once=st.booleans(), data=st.data())
+    def save(self, at_once: bool, data: st.DataObject) -> None:
         session = data.draw(st.sampled_from(self.sessions))
         save = session, sum(1 for of in self.begun if of[0] == session) + 1
         self.begun.append(save)
-        self.start("save", save, commit.commit(self.scope, save_manifest(RUN, *save)))
+        self.start("save", save, commit.commit(self.scope, save_manifest(RUN, *save)), at_once)
 
     @precondition(lambda self: self.begun)
-    @rule(data=st.data())
-    def void(self, data: st.DataObject) -> None:
+    @rule(at_once=st.booleans(), data=st.data())
+    def void(self, at_once: bool, data: st.DataObject) -> None:
         save = data.draw(st.sampled_from(self.begun))
-        self.start("void", save, commit.void(self.scope, RUN, *save, "now"))
+        self.start("void", save, commit.void(self.scope, RUN, *save, "now"), at_once)
 
     @precondition(lambda self: self.committed)
-    @rule(data=st.data())
-    def delete(self, data: st.DataObject) -> None:
+    @rule(at_once=st.booleans(), data=st.data())
+    def delete(self, at_once: bool, data: st.DataObject) -> None:
         save = data.draw(st.sampled_from(sorted(self.committed)))
         self.unsure.add(save)
-        self.start(f"delete after {self.undeletes.get(save, 0)}", save, marks.delete(self.scope, RUN, save, "now"))
+        self.start(
+            f"delete after {self.undeletes.get(save, 0)}", save, marks.delete(self.scope, RUN, save, "now"), at_once
+        )
 
     @precondition(lambda self: self.committed)
-    @rule(data=st.data())
-    def undelete(self, data: st.DataObject) -> None:
+    @rule(at_once=st.booleans(), data=st.data())
+    def undelete(self, at_once: bool, data: st.DataObject) -> None:
         save = data.draw(st.sampled_from(sorted(self.committed)))
         self.deleted.discard(save)
         self.undeletes[save] = self.undeletes.get(save, 0) + 1
         self.unsure.add(save)
-        self.start("undelete", save, marks.undelete(self.scope, RUN, save, "now"))
+        self.start("undelete", save, marks.undelete(self.scope, RUN, save, "now"), at_once)
 
-    @rule(data=st.data())
-    def readmit(self, data: st.DataObject) -> None:
+    @rule(at_once=st.booleans(), data=st.data())
+    def readmit(self, at_once: bool, data: st.DataObject) -> None:
         target = data.draw(st.sampled_from(sorted(self.registers)))
-        self.start("readmit", None, membership.readmit(self.scope, target))
+        self.start("readmit", None, membership.readmit(self.scope, target), at_once)
 
-    @rule(everything=st.booleans())
-    def heal(self, everything: bool) -> None:
+    @rule(at_once=st.booleans(), everything=st.booleans())
+    def heal(self, at_once: bool, everything: bool) -> None:
         work = heal.heal if everything else heal.settle
-        self.start("heal", None, with_view(self.scope, None, lambda view: work(view, RUN)))
+        self.start("heal", None, with_view(self.scope, None, lambda view: work(view, RUN)), at_once)
 
-    @rule(data=st.data())
-    def change_members(self, data: st.DataObject) -> None:
+    @rule(at_once=st.booleans(), data=st.data())
+    def change_members(self, at_once: bool, data: st.DataObject) -> None:
         names = sorted(self.registers)
         chosen = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
         t = data.draw(st.integers(0, (len(chosen) - 1) // 2))
-        self.start("change", None, change.change_members(self.scope, chosen, t))
+        self.start("change", None, change.change_members(self.scope, chosen, t), at_once)
 
     # -- what happens to them ----------------------------------------------------------------------------------
 
@@ -129,17 +136,21 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def outage(self, data: st.DataObject) -> None:
-        register = data.draw(st.sampled_from(list(self.registers.values())))
-        register.down = not register.down
+        self.registers[data.draw(st.sampled_from(sorted(self.registers)))].down = True
+
+    @rule()
+    def outages_end(self) -> None:
+        for register in self.registers.values():
+            register.down = False
 
     @rule(data=st.data())
     def late_puts_land(self, data: st.DataObject) -> None:
-        data.draw(st.sampled_from(list(self.registers.values()))).land()
+        self.registers[data.draw(st.sampled_from(sorted(self.registers)))].land()
 
     @rule(data=st.data())
     def wipe(self, data: st.DataObject) -> None:
         """Wipe a target, unless more than t of any set of members would then be lost."""
-        register = data.draw(st.sampled_from(list(self.registers.values())))
+        register = self.registers[data.draw(st.sampled_from(sorted(self.registers)))]
         before = dict(register.objects)
         register.objects.clear()
         if not self.within_tolerance():
@@ -157,7 +168,7 @@ class GroupMachine(RuleBasedStateMachine):
         """Remember what the callers of ended operations were told."""
         for kind, of, operation in [item for item in self.under_way if item[2].ended]:
             self.under_way.remove((kind, of, operation))
-            if operation.error is not None:
+            if operation.error is not None and kind != "undelete":
                 continue
             match kind:
                 case "open":
@@ -166,8 +177,14 @@ class GroupMachine(RuleBasedStateMachine):
                     self.committed.add(of)
                 case "void" if operation.result == "voided":
                     self.voided.add(of)
-                case _ if kind == f"delete after {self.undeletes.get(of, 0)}":
+                case "undelete":
+                    self.undeletes[of] += 1
+                case _ if kind == f"delete after {self.undeletes.get(of, 0)}" and not self.undeleting(of):
                     self.deleted.add(of)
+
+    def undeleting(self, of: SaveKey) -> bool:
+        """Whether some undelete may still undo a delete mark that is put now."""
+        return any(kind == "undelete" and other == of for kind, other, _ in self.under_way)
 
     # -- what must hold ----------------------------------------------------------------------------------------
 
