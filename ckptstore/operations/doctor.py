@@ -30,7 +30,8 @@ from ckptstore.targets.probe import probe_target
 from manifests import FormatError, Identity, paths
 
 CLOCK_MARGIN = 300.0
-"""Seconds by which a target's clock may differ before it is worth a word: grace periods are days."""
+"""Seconds by which a target's clock may differ before it is worth a word: people read its times, nothing is decided by
+them."""
 
 DEGRADED, LOST, NOT_INITIALISED = 3, 4, 10
 """Exit codes as docs/cli.md lists them: amiss but loadable, data lost, not found."""
