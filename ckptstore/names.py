@@ -7,12 +7,21 @@ from manifests import UnsafeName, paths
 
 RULE = "letters, digits, `.`, `_` and `-`, 64 at most, the first one a letter or a digit"
 
-__all__ = ["check_run", "check_tag"]
+__all__ = ["check_run", "check_tag", "is_run"]
 
 
 def check_run(name: str) -> str:
     """`name` if a run can have it, else `UsageError`."""
     return _check(paths.check_run, name, "a run", f"a run's name is lower-case {RULE}: pretrain-7b")
+
+
+def is_run(name: str) -> bool:
+    """Whether a run can have this name: a person's own folders beside the runs are none."""
+    try:
+        paths.check_run(name)
+    except UnsafeName:
+        return False
+    return True
 
 
 def check_tag(name: str) -> str:

@@ -222,6 +222,7 @@ _PROTOCOL_ERRORS: dict[type[manifests.ManifestError], tuple[type[CkptStoreError]
     ),
     manifests.NoSuchCheckpoint: (NotFoundError, "run: ckpt ls"),
     manifests.NotUnderstood: (UsageError, "upgrade ckptstore: this run holds what a newer release wrote"),
+    manifests.NewerFormat: (UsageError, "upgrade ckptstore: this run holds what a newer release wrote"),
 }
 
 

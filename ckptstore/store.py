@@ -16,7 +16,7 @@ import manifests
 from ckptstore.config import Config
 from ckptstore.errors import ConfigError, TargetError
 from ckptstore.events import Observer, ignore
-from ckptstore.names import check_run, check_tag
+from ckptstore.names import check_run, check_tag, is_run
 from ckptstore.opened import Opened, protocol_errors, release, shared
 from ckptstore.placement import Survives
 from ckptstore.selection import Selector, key_of, select_deleted, select_from
@@ -95,7 +95,8 @@ class Store:
         errors = [names for names in found.values() if isinstance(names, TargetError)]
         if len(errors) == len(found):
             raise errors[0]
-        return sorted({name for names in found.values() if not isinstance(names, TargetError) for name in names})
+        listed = {name for names in found.values() if not isinstance(names, TargetError) for name in names}
+        return sorted(name for name in listed if is_run(name))
 
     def close(self) -> None:
         """Release threads and clients; using the store again opens it again."""

@@ -106,17 +106,19 @@ def check(opened: Opened, history: History, checkpoint: Checkpoint, fraction: fl
 
 def _check_votes(opened: Opened, history: History, checkpoint: Checkpoint, health: CheckpointHealth) -> None:
     """Copies of the manifest that are missing or damaged, and commit targets that don't count."""
-    own = [problem for problem in history.problems if health.key in problem.name]
+    own = [problem for problem in history.problems if problem.save == checkpoint.key]
     for problem in own:
-        kind = "mark" if problem.name.startswith("marks/") else "manifest"
-        health.findings += [Finding("corrupt", kind, name, problem.name, problem.message) for name in problem.targets]
+        kind = "unreachable" if problem.newer else "corrupt"
+        what = "mark" if problem.name.startswith("marks/") else "manifest"
+        health.findings += [Finding(kind, what, name, problem.name, problem.message) for name in problem.targets]
     holding = {*checkpoint.seen_on, *(name for problem in own for name in problem.targets)}
     for name, standing in opened.group.standings.items():
         if name not in opened.group.members.targets:
             continue
         health.counts.expected += 1
-        health.counts.checked += standing.state != "unreachable"
-        if standing.state == "unreachable":
+        out_of_reach = standing.state in ("unreachable", "newer")
+        health.counts.checked += not out_of_reach
+        if out_of_reach:
             health.findings.append(Finding("unreachable", "manifest", name, paths.IDENTITY, standing.reason))
         elif standing.state != "valid":
             health.findings.append(Finding("missing", "manifest", name, paths.IDENTITY, standing.reason))
