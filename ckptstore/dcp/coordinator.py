@@ -10,12 +10,13 @@ from torch.distributed.checkpoint.planner import SavePlan
 from torch.distributed.checkpoint.storage import WriteResult
 
 from ckptstore.commit import About, Commit
-from ckptstore.dcp.pieces import Address, address
+from ckptstore.dcp.pieces import address
 from ckptstore.dcp.ranks import RankReport, report_of
 from ckptstore.dcp.tensors import dtype_name
 from ckptstore.dtypes import OBJECT
 from ckptstore.errors import IncompleteSave, ReplicaMismatch
 from ckptstore.save.shard import SavedShard
+from ckptstore.source import Address
 from manifests import Manifest, TableBuilder, TensorTable
 
 Results = Sequence[Sequence[WriteResult]]

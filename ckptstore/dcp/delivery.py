@@ -1,10 +1,8 @@
 """A DCP load plan carried out: byte ranges read and verified, then handed to the planner."""
 
 import io
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPlanner, ReadItem
 
@@ -13,7 +11,7 @@ from ckptstore.dcp.tensors import torch_dtype
 from ckptstore.errors import DtypeMismatch
 from ckptstore.load.plan import Request, Shard, box_runs
 from ckptstore.load.scatter import Destination, destination
-from ckptstore.source import Source
+from ckptstore.source import Source, batches
 from manifests import TensorEntry
 
 __all__ = ["deliver"]
@@ -33,16 +31,18 @@ def deliver(source: Source, plan: LoadPlan, planner: LoadPlanner, *, allow_cast:
     """Read every item of the plan to where the planner says. Raises `DtypeMismatch`, and what a read raises."""
     cast = allow_cast or bool(getattr(planner, "allow_cast", False))
     places = source.locate([(item.storage_index.fqn, tuple(item.storage_index.offset or ())) for item in plan.items])
-    found = list(zip(plan.items, places, strict=True))
+    found = zip(plan.items, places, strict=True)
     tensors = [(item, *place) for item, place in found if item.type is LoadItemType.TENSOR]
-    for batch in _batches([_prepare(planner, *each, cast) for each in tensors], source.opened.config.window_bytes):
+    prepared = [_prepare(planner, *each, cast) for each in tensors]
+    # Groups that hold at most the window beside their tensors: staging is bounded as well.
+    for batch in batches(prepared, lambda delivery: delivery.destination.staged, source.opened.config.window_bytes):
         source.read([delivery.request for delivery in batch])
         for delivery in batch:
             delivery.destination.arrive()
             planner.commit_tensor(delivery.item, delivery.tensor)
-    for item, (shard, entry) in found:
+    for item in plan.items:
         if item.type is LoadItemType.BYTE_IO:
-            _deliver_object(source, planner, item, shard, entry, allow_pickle)
+            _deliver_object(source, planner, item, allow_pickle)
 
 
 def _prepare(planner: LoadPlanner, item: ReadItem, shard: Shard, entry: TensorEntry, cast: bool) -> _Delivery:
@@ -57,26 +57,9 @@ def _prepare(planner: LoadPlanner, item: ReadItem, shard: Shard, entry: TensorEn
     return _Delivery(item, tensor, place, Request(shard, entry.offset, runs, place.into))
 
 
-def _batches(deliveries: Sequence[_Delivery], limit: int) -> Iterator[list[_Delivery]]:
-    """Groups that hold at most `limit` bytes beside their tensors (or one tensor): staging is bounded as well."""
-    batch: list[_Delivery] = []
-    staged = 0
-    for delivery in deliveries:
-        if batch and staged + delivery.destination.staged > limit:
-            yield batch
-            batch, staged = [], 0
-        batch.append(delivery)
-        staged += delivery.destination.staged
-    if batch:
-        yield batch
-
-
-def _deliver_object(
-    source: Source, planner: LoadPlanner, item: ReadItem, shard: Shard, entry: TensorEntry, allow_pickle: bool
-) -> None:
-    into = np.empty(entry.nbytes, np.uint8)
-    source.read([Request(shard, entry.offset, box_runs([entry.nbytes], 1, [0], [entry.nbytes]), into)])
-    data = into.tobytes()
+def _deliver_object(source: Source, planner: LoadPlanner, item: ReadItem, allow_pickle: bool) -> None:
+    fqn = item.storage_index.fqn
+    data = source.read_object(fqn)
     if not getattr(planner, "typed_objects", False):
-        data = to_torch_zip(data, key=entry.fqn, allow_pickle=allow_pickle)
+        data = to_torch_zip(data, key=fqn, allow_pickle=allow_pickle)
     planner.load_bytes(item, io.BytesIO(data))

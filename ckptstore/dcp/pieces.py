@@ -1,7 +1,6 @@
 """From a DCP save plan to the pieces of a shard, everything checked before the first byte is written."""
 
 import io
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -12,15 +11,13 @@ from torch.distributed.checkpoint.planner import SavePlanner, WriteItem, WriteIt
 from ckptstore.buffers import Bytes
 from ckptstore.dcp.objects import from_torch_zip
 from ckptstore.dcp.tensors import check_tensor, dtype_name
-from ckptstore.dtypes import OBJECT, dtype_named
+from ckptstore.dtypes import OBJECT, nbytes_of
 from ckptstore.errors import UnsupportedValue
 from ckptstore.save.snapshot import object_bytes, tensor_bytes
 from ckptstore.save.stream import Piece
+from ckptstore.source import Address
 
 __all__ = ["Pieces", "address", "check_paths"]
-
-Address = tuple[str, tuple[int, ...]]
-"""A chunk of a tensor (its key and offsets) or a byte object (its key and no offsets)."""
 
 
 def address(index: MetadataIndex) -> Address:
@@ -63,7 +60,7 @@ class Pieces:
             fqn=item.index.fqn,
             dtype=dtype,
             shape=tuple(plan.chunk.sizes),
-            nbytes=math.prod(plan.chunk.sizes) * dtype_named(dtype).itemsize,
+            nbytes=nbytes_of(dtype, plan.chunk.sizes),
             global_shape=tuple(plan.size),
             range=tuple(plan.chunk.offsets),
         )

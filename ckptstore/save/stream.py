@@ -1,24 +1,20 @@
 """A shard's bytes as one safetensors file: which tensor stands where, before a byte is copied.
 
-The format (header length as little-endian u64, JSON header, tensors without holes) is safetensors' own:
-`safetensors/README.md`, "Format". Largest items first keeps every tensor aligned to its item size, the header is
+The format is that of `ckptstore.header`. Largest items first keeps every tensor aligned to its item size, the header is
 padded with spaces so that the first one starts on a page, and byte objects come last.
 """
 
 import json
-import math
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ckptstore.dtypes import OBJECT, dtype_named
+from ckptstore.dtypes import OBJECT, dtype_named, nbytes_of
 from ckptstore.errors import KeyCollision, UnsupportedValue
+from ckptstore.header import HEADER_LIMIT, METADATA, header_bytes, header_entry
 from manifests import TensorEntry
 
-METADATA = "__metadata__"  # the header's own entry: no tensor can have this name
 ALIGNMENT = 4096  # a page: data can be mapped, or read with O_DIRECT
-HEADER_LIMIT = 100_000_000  # bytes; safetensors' own readers refuse more
 HEADER_ROOM = HEADER_LIMIT - 2 * ALIGNMENT
 ENTRY_ROOM = 120  # bytes of a header entry beside its names and numbers, rounded up
 LONGEST_NUMBER = 20  # digits of 2^63, and a comma
@@ -88,9 +84,9 @@ def lay_out(pieces: Sequence[Piece]) -> Stream:
         check_name(piece.fqn, is_object=piece.is_object)
     ordered = sorted(pieces, key=lambda p: (p.is_object, -dtype_named(p.dtype).itemsize, p.fqn, tuple(p.range or ())))
     names = _names(ordered)
-    header, base = _header(ordered, names)
+    header = _header(ordered, names)
     entries = []
-    offset = base
+    offset = len(header)
     for piece, name in zip(ordered, names, strict=True):
         entries.append(_entry(piece, name, offset))
         offset += piece.nbytes
@@ -112,21 +108,13 @@ def _names(pieces: Sequence[Piece]) -> list[str]:
     return names
 
 
-def _header(pieces: Sequence[Piece], names: Sequence[str]) -> tuple[bytes, int]:
+def _header(pieces: Sequence[Piece], names: Sequence[str]) -> bytes:
     head: dict[str, Any] = {METADATA: _metadata(pieces, names)}
     start = 0
     for piece, name in zip(pieces, names, strict=True):
-        dtype = dtype_named(piece.dtype)
-        shape = list(piece.shape) if dtype.stream or piece.is_object else [*piece.shape, dtype.itemsize]
-        head[name] = {
-            "dtype": dtype.stream or "U8",
-            "shape": shape,
-            "data_offsets": [start, start + piece.nbytes],
-        }
+        head[name] = header_entry(piece.dtype, piece.shape, start)
         start += piece.nbytes
-    text = json.dumps(head, separators=(",", ":"), ensure_ascii=True).encode()
-    padded = -(-(8 + len(text)) // ALIGNMENT) * ALIGNMENT - 8
-    return struct.pack("<Q", padded) + text.ljust(padded), 8 + padded
+    return header_bytes(head, ALIGNMENT)
 
 
 def _metadata(pieces: Sequence[Piece], names: Sequence[str]) -> dict[str, str]:
@@ -138,7 +126,7 @@ def _metadata(pieces: Sequence[Piece], names: Sequence[str]) -> dict[str, str]:
 
 
 def _entry(piece: Piece, name: str, offset: int) -> TensorEntry:
-    expected = math.prod(piece.shape) * dtype_named(piece.dtype).itemsize
+    expected = nbytes_of(piece.dtype, piece.shape)
     assert piece.nbytes == expected, f"{piece.fqn}: {piece.nbytes} bytes, shape and dtype say {expected}"
     return TensorEntry(
         name=name,
