@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ckptstore.errors import CkptStoreError, CorruptError, NotFoundError, OutOfReach, UsageError
 from ckptstore.opened import Opened, protocol_errors
@@ -19,12 +19,18 @@ class Selector:
     name: str | None = None
     tag: str | None = None
     key: str | None = None
+    path: str | None = None
 
     @classmethod
     def of_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str] | None) -> "Selector":
-        """DCP's way of naming one: the last component is the name; none, or "latest", is the latest."""
-        name = os.fspath(checkpoint_id).rstrip("/").rpartition("/")[2] if checkpoint_id is not None else ""
-        return cls.parse(name or "latest")
+        """DCP's way of naming one: the last component is the name; none, or "latest", is the latest.
+
+        Where there is more than the name, all of it must be what the checkpoint was saved under: `a/step-1` is not
+        `b/step-1`. One that was saved under its bare name is found by any path that ends in it.
+        """
+        text = os.fspath(checkpoint_id).rstrip("/") if checkpoint_id is not None else ""
+        selector = cls.parse(text.rpartition("/")[2] or "latest")
+        return replace(selector, path=text) if "/" in text else selector
 
     @classmethod
     def parse(cls, text: str) -> "Selector":
@@ -36,7 +42,7 @@ class Selector:
         return cls(name=text)
 
     def __str__(self) -> str:
-        asked = {"step": self.step, "name": self.name, "tag": self.tag, "key": self.key}
+        asked = {"step": self.step, "name": self.path or self.name, "tag": self.tag, "key": self.key}
         return ", ".join(f"{what} {value}" for what, value in asked.items() if value is not None) or "latest"
 
 
@@ -103,7 +109,13 @@ def _matches(checkpoint: Checkpoint, selector: Selector) -> bool:
         and selector.name in (None, manifest.name, key_of(checkpoint))
         and (selector.tag is None or selector.tag in checkpoint.tags)
         and selector.key in (None, key_of(checkpoint))
+        and (selector.path is None or _is_saved_under(manifest, selector.path))
     )
+
+
+def _is_saved_under(manifest: Manifest, path: str) -> bool:
+    saved = (manifest.checkpoint_id or "").rstrip("/")
+    return saved == path or "/" not in saved
 
 
 def _in_doubt(history: History, problem: Problem) -> CkptStoreError:
@@ -126,7 +138,8 @@ def _not_found(history: History, selector: Selector) -> NotFoundError:
     names = [checkpoint.manifest.name or key_of(checkpoint) for checkpoint in history.checkpoints]
     deleted = [c for c in history.deleted if _matches(c, selector)]
     there = f"it holds {', '.join(names[-5:])}" if names else "it holds none"
-    message = f"run {history.run} has no checkpoint {selector}: {there}"
+    asked = "checkpoints" if selector == Selector() else f"checkpoint {selector}"
+    message = f"run {history.run} has no {asked}: {there}"
     if deleted:
         hint = f"it is marked deleted; take the mark back: ckpt undelete {key_of(deleted[-1])} --run {history.run}"
         return NotFoundError(message, hint=hint, run=history.run)

@@ -51,7 +51,8 @@ class Call:
         """Where store.toml is. Raises `UsageError` where nobody said."""
         if self.store is None:
             raise UsageError(
-                "no store is named", hint="name it with --store store.toml or CKPT_STORE, or make one: ckpt init"
+                "no store is named",
+                hint="name it with --store or CKPT_STORE, or make one: ckpt init --code 2+1 --targets DIR DIR DIR",
             )
         return self.store
 

@@ -91,13 +91,15 @@ def _tell(call: Call, result: "RepairResult", *, dry_run: bool) -> None:
 
 def _sum_up(call: Call, report: "RepairReport") -> int:
     if report.readmitted:
-        call.output.say(f"re-admitted: {joined(report.readmitted)}")
+        would = "would be " if report.dry_run else ""
+        call.output.say(f"{would}re-admitted: {joined(report.readmitted)}")
     if report.votes:
         call.output.say(f"{count(report.votes, 'manifest or mark')} put back")
     for failure in report.failed:
         call.output.say(f"failed: {failure}")
     if report.exit_code:
-        call.output.note("next: ckpt doctor, then ckpt repair again")
+        again = "ckpt repair" if report.dry_run else "ckpt doctor, then ckpt repair again"
+        call.output.note(f"next: {again}")
     worst = min(((r.tolerance.targets, r.tolerance.domains) for r in report.checkpoints), default=(-1, -1))
     return call.output.summary(
         report.exit_code,

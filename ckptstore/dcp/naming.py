@@ -25,6 +25,8 @@ def name_of(checkpoint_id: str | os.PathLike[str] | None, step: int | None = Non
     text = os.fspath(checkpoint_id) if checkpoint_id is not None else f"step-{step}" if step is not None else ""
     name = text.rstrip("/").rpartition("/")[2]
     if not name:
-        raise UsageError("a save needs a checkpoint_id (or a step)", hint='pass checkpoint_id="step-100"')
+        raise UsageError(
+            "a save needs a name: a checkpoint_id or a step", hint='step=100, or under DCP checkpoint_id="step-100"'
+        )
     digits = _TRAILING_DIGITS.search(name)
     return CheckpointName(text, name, step if step is not None else int(digits[1]) if digits else None)

@@ -15,7 +15,7 @@ from ckptstore.dcp.naming import name_of
 from ckptstore.dcp.reader import StoreReader
 from ckptstore.dcp.save_planner import CheckpointSavePlanner
 from ckptstore.dcp.writer import StoreWriter
-from ckptstore.errors import CkptStoreError
+from ckptstore.errors import CkptStoreError, UsageError
 from ckptstore.events import Observer, ignore
 from ckptstore.opened import shared
 from ckptstore.selection import Selector, select
@@ -39,6 +39,7 @@ def save_state(
     observer: Observer = ignore,
 ) -> Manifest:
     """Save on every rank and commit on rank 0; every rank gets the manifest."""
+    _check_state(state)
     writer = StoreWriter(config, run=run, step=step, user=user, observer=observer)
     with own_errors():
         metadata = state_dict_saver.save(
@@ -72,6 +73,14 @@ def load_state(
             {}, storage_reader=reader, planner=planner, process_group=group, no_dist=not is_distributed()
         )
     return planner.report
+
+
+def _check_state(state: Any) -> None:
+    """Refuse what would become the latest checkpoint and hold nothing."""
+    if not isinstance(state, dict):
+        raise UsageError(f"a state to save is a dict, not {type(state).__name__}", hint='run.save({"model": model})')
+    if not state:
+        raise UsageError("the state to save is empty: it would become the latest checkpoint")
 
 
 def is_distributed() -> bool:

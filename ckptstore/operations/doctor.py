@@ -198,7 +198,12 @@ def _judge_standing(health: TargetHealth, standing: manifests.TargetStanding | N
     if standing is None:
         health.standing = "fragments only"
         return
-    health.standing = standing.state if health.name in members else "no member"
+    if health.name not in members:
+        health.standing = "no member"
+        advice = "let it be one by ckpt init, or put it in another's place by ckpt repair --replace OLD=NEW"
+        _add(health, f"no commit target of the store: {advice}; or take it out of store.toml", DEGRADED)
+        return
+    health.standing = standing.state
     if health.standing != "valid" and not health.problems:
         _add(health, f"{health.standing}: {standing.reason or 'not among the commit targets of the store'}", DEGRADED)
 

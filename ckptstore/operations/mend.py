@@ -15,7 +15,7 @@ from ckptstore.opened import Opened, protocol_errors
 from ckptstore.operations.rebuild import carry_out, plan_rebuild
 from ckptstore.operations.survey import ShardSurvey
 from ckptstore.operations.verify import CheckpointHealth
-from ckptstore.placement import Survives, survives
+from ckptstore.placement import Place, Survives, survives
 from ckptstore.save.copies import copies_wanted, put_copies
 from ckptstore.tolerance import record_survives, weakest
 from manifests import Checkpoint, Copy, Index, Reference, ShardRecord, ShardReference, Tolerance, pack, paths
@@ -48,6 +48,7 @@ class Mender:
         checkpoint: Checkpoint,
         health: CheckpointHealth,
         replace: Mapping[str, str],
+        places: Sequence[Place],
         result: RepairResult,
         *,
         dry_run: bool,
@@ -59,7 +60,7 @@ class Mender:
         self.result = result
         self.dry_run = dry_run
         self.run = health.run
-        self.places = [place for place in opened.writable()[0] if place.target not in replace]
+        self.places = places
         self.writable = {place.target for place in self.places}
         self._survived = len(self.places)  # losses that every shard seen so far survives
 

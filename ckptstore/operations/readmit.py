@@ -61,10 +61,13 @@ def _readmit_members(opened: Opened, _replace: Mapping[str, str], done: list[str
 
 
 def _identify(opened: Opened, replace: Mapping[str, str], done: list[str], failed: list[str]) -> None:
-    """Put the identity of targets without votes that lost it; one that is being replaced is a target no more."""
-    members = opened.group.members.targets
-    for name, target in opened.targets.items():
-        if name in members or name in replace:
+    """Put the identity of targets without votes that lost it; one that is being replaced is a target no more.
+
+    A commit target that is no member isn't made one here: `ckpt init` does that.
+    """
+    for spec in opened.config.targets:
+        name, target = spec.name, opened.targets[spec.name]
+        if spec.commit or name in replace:
             continue
         try:
             if not _has_identity(target):

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import manifests
-from ckptstore.errors import CkptStoreError, UsageError
+from ckptstore.errors import CkptStoreError, ObjectNotFound, UsageError
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.opened import Opened, protocol_errors
 from ckptstore.operations.mend import Mender, RepairResult
 from ckptstore.operations.readmit import readmit_targets
-from ckptstore.operations.verify import VerifyReport, check
+from ckptstore.operations.verify import VerifyReport, check, unreadable
+from ckptstore.placement import Place
 from ckptstore.selection import Selector, key_of, select_all
 
 __all__ = ["RepairReport", "RepairResult", "repair"]
@@ -76,17 +77,36 @@ def _repair_run(
             report.votes += len(opened.group.heal(run).put)
         history = opened.group.history(run)
     chosen = select_all(history, selector)
+    places = _places(opened, replace, report)
     for checkpoint in chosen:
         health = check(opened, history, checkpoint, 1.0)
         result = RepairResult(run, health.key, health.name, state=health.state, tolerance=health.tolerance)
         report.checkpoints.append(result)
         try:
-            Mender(opened, checkpoint, health, replace, result, dry_run=report.dry_run).mend()
+            Mender(opened, checkpoint, health, replace, places, result, dry_run=report.dry_run).mend()
         except (CkptStoreError, manifests.ManifestError) as error:
             result.failed.append(error.message)
         if not report.dry_run:
             _look_again(opened, run, result)
         observer(Progress("repair", 1, len(chosen)))
+    if selector is None:
+        for health in unreadable(history):
+            failed = [finding.detail for finding in health.findings[:1]]
+            report.checkpoints.append(
+                RepairResult(
+                    run, health.key, health.name, failed=failed, state=health.state, tolerance=health.tolerance
+                )
+            )
+
+
+def _places(opened: Opened, replace: Mapping[str, str], report: RepairReport) -> list[Place]:
+    """Where fragments may be put; in a dry run also where they could be once the repair had re-admitted it."""
+    places, failed = opened.writable()
+    if report.dry_run:
+        back = {name for name, error in failed.items() if isinstance(error, ObjectNotFound)} | set(replace.values())
+        report.readmitted = sorted(back & set(failed))
+        places = [place for place in opened.config.places if place.target not in failed or place.target in back]
+    return [place for place in places if place.target not in replace]
 
 
 def _look_again(opened: Opened, run: str, result: RepairResult) -> None:

@@ -171,13 +171,22 @@ def _check_members(opened: Opened, commit: Sequence[str], identities: Mapping[st
     if foreign:
         told = "; ".join(f"{name}: {reason}" for name, reason in foreign.items())
         raise ConflictError(f"these targets belong to something else: {told}", hint="mend their urls in store.toml")
-    if set(members) != set(commit):
+    if set(members) < set(commit):
+        _add_members(opened, commit)
+    elif set(members) != set(commit):
         message = f"the store's commit targets are {', '.join(members)}; store.toml names {', '.join(commit)}"
         raise ConflictError(message, hint="put one in the place of another with: ckpt repair --replace OLD=NEW")
-    wiped = sorted(name for name in commit if identities[name] is None)
+    wiped = sorted(name for name in members if identities[name] is None)
     if wiped:
         message = f"{', '.join(wiped)} of store {opened.group.store_id} lost what was there"
         raise ConflictError(message, hint="give back what belongs there with: ckpt repair", targets=wiped)
+
+
+def _add_members(opened: Opened, commit: Sequence[str]) -> None:
+    """Let commit targets that store.toml has more than the store be members too."""
+    tolerance = full_tolerance(opened.config.k, opened.config.m, opened.config.places).targets
+    with protocol_errors():
+        opened.group.change_members(commit, min(tolerance, len(commit) - 1))
 
 
 def _refuse_strangers(commit: Sequence[str], identities: Mapping[str, Identity | None]) -> None:

@@ -82,7 +82,24 @@ def verify(
     for checkpoint in chosen:
         report.checkpoints.append(check(opened, history, checkpoint, fraction))
         observer(Progress("verify", 1, len(chosen)))
+    if selector is None:
+        report.checkpoints += unreadable(history)
     return report
+
+
+def unreadable(history: History) -> list[CheckpointHealth]:
+    """Saves of which not one copy of the manifest can be read: lost, or, written by a newer release, unknown."""
+    listed = {checkpoint.key for checkpoint in (*history.checkpoints, *history.deleted)}
+    found = []
+    for problem in history.problems:
+        if problem.fatal and problem.save is not None and problem.save not in listed:
+            key = paths.save_name(*problem.save)
+            health = CheckpointHealth(history.run, key, key, None, tolerance=Survives(-1, -1))
+            health.state = "unknown" if problem.newer else "lost"
+            kind = "unreachable" if problem.newer else "corrupt"
+            health.findings = [Finding(kind, "manifest", at, problem.name, problem.message) for at in problem.targets]
+            found.append(health)
+    return found
 
 
 def check(opened: Opened, history: History, checkpoint: Checkpoint, fraction: float) -> CheckpointHealth:

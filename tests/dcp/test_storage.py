@@ -82,6 +82,24 @@ def test_a_step_given_beats_the_digits_of_the_name(config):
     assert writer.manifest.step == 9
 
 
+def test_a_checkpoint_id_of_another_path_is_another_checkpoint(config):
+    save(config, {"a": torch.zeros(1)}, "jobA/step-1")
+    save(config, {"a": torch.ones(1)}, "jobB/step-1")
+    assert load(config, {"a": torch.full((1,), 9.0)}, "jobA/step-1")["a"].item() == 0
+    with pytest.raises(NotFoundError, match="jobC/step-1"):
+        load(config, {"a": torch.zeros(1)}, "jobC/step-1")
+    save(config, {"a": torch.full((1,), 3.0)}, "step-3")
+    assert load(config, {"a": torch.zeros(1)}, "/any/where/step-3")["a"].item() == 3
+
+
+def test_a_state_that_holds_nothing_is_refused(config):
+    run = ckptstore.open(config).run("r")
+    for state in ({}, [1, 2]):
+        with pytest.raises(UsageError):
+            run.save(state, step=1)
+    assert run.checkpoints() == []
+
+
 def test_saving_a_name_again_gives_the_newest_and_keeps_the_other(config):
     save(config, {"a": torch.ones(1)})
     save(config, {"a": torch.full((1,), 2.0)})

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 import manifests.wire
 from ckptstore.errors import NoSpace, UsageError
 from ckptstore.operations.repair import RepairReport, repair
+from ckptstore.operations.verify import verify
 from ckptstore.selection import Selector
 from ckptstore.targets.fault import unavailable
 from manifests import Manifest, Reference
@@ -428,3 +429,30 @@ def test_a_run_s_selection_is_respected(store):
     report = repair(store.opened, RUN, Selector(step=2))
     assert [result.name for result in report.checkpoints] == ["step-2"]
     assert store.verify(Selector(step=1)).state == "degraded"
+
+
+def test_a_dry_run_tells_of_a_wiped_target_what_a_repair_then_does(store):
+    store.save(ARRAYS, step=1)
+    store.wipe("b")
+    later = fresh(store)
+    planned = later.repair(dry_run=True)
+    assert planned.readmitted == ["b"]
+    done = fresh(store).repair()
+    assert done.readmitted == ["b"]
+    assert (planned.checkpoints[0].rebuilt, planned.checkpoints[0].bytes) == (
+        done.checkpoints[0].rebuilt,
+        done.checkpoints[0].bytes,
+    )
+
+
+def test_a_save_that_nobody_can_read_is_told_as_lost(store):
+    store.save(ARRAYS, step=1)
+    newest = store.save(ARRAYS, step=2)
+    for target in store.raw.values():
+        for entry in list(target.list("runs/")):
+            if "/manifests/" in entry.path and f".{newest.ordinal:06d}/" in entry.path:
+                target.put(entry.path, b"{}")
+    report = verify(fresh(store).opened, RUN)
+    assert [health.state for health in report.checkpoints] == ["good", "lost"]
+    assert report.exit_code == 4
+    assert fresh(store).repair().exit_code == 4
