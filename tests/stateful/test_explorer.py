@@ -63,6 +63,17 @@ SMALL = {
 }
 
 LARGE = {
+    "three registers: a saver that dies, a writer that completes, a collector, a late put": Scenario(
+        3, 1, {"S": [saver()], "T": [settler()], "V": [voider()]}, Budget(crashes=1, late=1), attempts=1
+    ),
+    "three registers: a delete, two targets wiped in turn": Scenario(
+        3,
+        1,
+        {"D": [deleter()], "R": [repairer("a")], "Q": [repairer("b")]},
+        Budget(wipes=2),
+        committed=True,
+        attempts=1,
+    ),
     "five registers, two may be lost: a saver, a wipe, a repairer": Scenario(
         5, 2, {"S": [saver()], "R": [repairer("a")]}, Budget(wipes=1), attempts=1
     ),
