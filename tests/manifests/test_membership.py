@@ -186,3 +186,14 @@ def test_an_interrupted_change_is_finished_by_doing_it_again():
         break
     assert (group.members.targets, group.members.old) == (["a", "b", "d"], None)
     assert {group.standings[name].state for name in "abd"} == {"valid"}
+
+
+def test_members_that_stay_learn_what_they_missed():
+    group, targets = new_group(3, 1)
+    session = group.open_session(RUN)
+    targets[2].down = True
+    save(group, session, 1)
+    targets[2].down = False
+    group.change_members(["b", "c"], 1)
+    targets[1].down = True
+    assert Group.open(targets[1:]).history(RUN).latest.key == (session, 1)
