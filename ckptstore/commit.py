@@ -8,15 +8,16 @@ from typing import Any
 
 import erasure
 import manifests
+from ckptstore.errors import UsageError
 from ckptstore.events import Observer, ignore
 from ckptstore.opened import JOB, Opened, protocol_errors
 from ckptstore.placement import Place, Survives, survives
 from ckptstore.save.copies import copies_wanted, put_copies
 from ckptstore.save.shard import SavedShard, ShardSaver
 from ckptstore.tolerance import weakest
-from manifests import Copy, Index, Manifest, Missing, Reference, TensorTable, Tolerance, paths
+from manifests import Copy, FormatError, Index, Manifest, Missing, Reference, TensorTable, Tolerance, paths
 
-__all__ = ["About", "Commit", "shard_saver"]
+__all__ = ["About", "Commit", "check_about", "shard_saver"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,25 @@ class About:
     step: int | None
     world: int = 1
     user: dict[str, Any] = field(default_factory=dict)
+
+
+def check_about(run: str, about: About) -> None:
+    """Refuse what no manifest can say before anything is written: `UsageError` naming the field."""
+    described = Manifest(
+        kind="void",
+        run=run,
+        session="000001.x",
+        ordinal=1,
+        name=about.name,
+        checkpoint_id=about.checkpoint_id,
+        step=about.step,
+        user=about.user,
+    )
+    try:
+        manifests.encode(described)
+    except (FormatError, TypeError, ValueError) as error:
+        message = f"a checkpoint can't be described so: {error}"
+        raise UsageError(message, hint="step: a whole number from 0; name: text; user: what JSON can hold") from error
 
 
 @dataclass

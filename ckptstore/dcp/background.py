@@ -4,6 +4,7 @@ The copy goes to CPU memory that is kept for the next one (torch's `DefaultStage
 process group of its own, so that its collectives never mix with those of the training loop.
 """
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -16,7 +17,8 @@ from torch.distributed.checkpoint import staging
 from torch.distributed.checkpoint.stateful import Stateful
 
 from ckptstore.config import Config
-from ckptstore.dcp.state import is_distributed, save_state
+from ckptstore.dcp.save_planner import CheckpointSavePlanner
+from ckptstore.dcp.state import check_state, is_distributed, save_state
 from ckptstore.errors import UsageError
 from ckptstore.events import Observer, ignore
 from manifests import Manifest
@@ -84,7 +86,8 @@ class _Saver:
         return None
 
 
-_SAVERS: dict[tuple[str, str], _Saver] = {}
+_SAVERS: dict[tuple[int, str, str], _Saver] = {}
+"""By process too: a forked child has its parent's savers, and none of their threads."""
 
 
 def save_in_background(
@@ -99,7 +102,9 @@ def save_in_background(
     observer: Observer = ignore,
 ) -> SaveHandle[Result]:
     """Stage now, save later. Every rank calls it, in the same order."""
-    key = (repr(config), run)
+    check_state(state)
+    CheckpointSavePlanner().set_up_planner(state)  # what can't be saved is refused before it is copied
+    key = (os.getpid(), repr(config), run)
     if key not in _SAVERS:
         _SAVERS[key] = _Saver()
     saver = _SAVERS[key]
@@ -135,7 +140,8 @@ def _expanded(value: Any) -> Any:
 
 def _drain() -> None:
     """Let every save end before any failure is told: one that failed must not cost another its end."""
-    errors = [error for saver in _SAVERS.values() if (error := saver.close()) is not None]
+    own = [saver for (pid, _, _), saver in _SAVERS.items() if pid == os.getpid()]
+    errors = [error for saver in own if (error := saver.close()) is not None]
     if errors:
         raise errors[0]
 

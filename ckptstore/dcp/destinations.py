@@ -14,15 +14,30 @@ from torch.distributed.tensor import DTensor
 from ckptstore.dcp.tensors import local_part, same_bits
 from ckptstore.errors import ReplicaMismatch
 
-__all__ = ["Destination", "beside", "in_array", "in_tensor", "new_like"]
+_UNFOLD = "load into a tensor that isn't expanded: .clone() or .contiguous()"
+
+__all__ = ["Destination", "array_over_others", "beside", "in_array", "in_tensor", "new_like", "over_others"]
 
 
 class Destination:
-    """`tensor` is read into; `finish` then gives the value that goes into the state."""
+    """`tensor` is read into; `finish` then gives the value that goes into the state.
 
-    def __init__(self, tensor: torch.Tensor, finish: Callable[[], Any] | None = None) -> None:
+    `check` is called when all destinations are finished, where others may have written to the same memory.
+    """
+
+    def __init__(
+        self,
+        tensor: torch.Tensor,
+        finish: Callable[[], Any] | None = None,
+        check: Callable[[], None] | None = None,
+    ) -> None:
         self.tensor = tensor
         self.finish = finish or (lambda: tensor)
+        self.check = check or _nothing
+
+
+def _nothing() -> None:
+    """What has its memory to itself needs no check."""
 
 
 def new_like(tensor: torch.Tensor) -> torch.Tensor:
@@ -50,9 +65,21 @@ def in_tensor(tensor: torch.Tensor, key: str) -> Destination:
     if local.is_meta:
         return Destination(new_like(tensor))
     if not any(stride == 0 and size > 1 for stride, size in zip(local.stride(), local.shape, strict=True)):
+        _refuse_folded(local, key)
         return Destination(tensor)
     fresh = new_like(tensor)
     return Destination(fresh, lambda: _into_expanded(fresh, tensor, key))
+
+
+def _refuse_folded(local: torch.Tensor, key: str) -> None:
+    """Refuse a tensor laid over itself, as by `as_strided`: whatever was read last would win."""
+    by_stride = sorted(zip(local.stride(), local.shape, strict=True))
+    reach = 0
+    for stride, size in by_stride:
+        if size > 1:
+            if stride <= reach:
+                raise ReplicaMismatch(f"elements of {key!r} share memory in the destination", key=key, hint=_UNFOLD)
+            reach += (size - 1) * stride
 
 
 def _into_expanded(fresh: torch.Tensor, tensor: torch.Tensor, key: str) -> torch.Tensor:
@@ -63,7 +90,7 @@ def _into_expanded(fresh: torch.Tensor, tensor: torch.Tensor, key: str) -> torch
         raise ReplicaMismatch(
             f"elements of {key!r} share memory in the destination, and differ in the checkpoint",
             key=key,
-            hint="load into a tensor that isn't expanded: .clone() or .contiguous()",
+            hint=_UNFOLD,
         )
     return tensor
 
@@ -72,7 +99,7 @@ def beside(tensor: torch.Tensor, keys: tuple[str, str]) -> Destination:
     """The second of two keys that name one tensor here and were stored apart: their values must be equal."""
     fresh = new_like(tensor)
 
-    def finish() -> torch.Tensor:
+    def check() -> None:
         if not same_bits(local_part(fresh), local_part(tensor)):
             raise ReplicaMismatch(
                 f"{keys[0]!r} and {keys[1]!r} are one tensor here, and differ in the checkpoint",
@@ -80,21 +107,49 @@ def beside(tensor: torch.Tensor, keys: tuple[str, str]) -> Destination:
                 keys=keys,
                 hint="untie them, or load one of the two",
             )
+
+    return Destination(fresh, lambda: tensor, check)
+
+
+def over_others(tensor: torch.Tensor, key: str) -> Destination:
+    """A view of memory that other keys reach into: what is there in the end must do for all of them."""
+    fresh = new_like(tensor)
+
+    def finish() -> torch.Tensor:
+        local_part(tensor).copy_(local_part(fresh))
         return tensor
 
-    return Destination(fresh, finish)
+    def check() -> None:
+        if not same_bits(local_part(fresh), local_part(tensor)):
+            raise _clash(key)
+
+    return Destination(fresh, finish, check)
+
+
+def array_over_others(value: np.ndarray[Any, Any], saved: torch.Tensor, key: str) -> Destination:
+    """The same for a numpy array."""
+    fresh = saved.numpy()
+
+    def check() -> None:
+        if value.tobytes() != fresh.astype(value.dtype).tobytes():
+            raise _clash(key)
+
+    return Destination(saved, in_array(value, saved).finish, check)
+
+
+def _clash(key: str) -> ReplicaMismatch:
+    message = f"{key!r} shares memory with another key here, and they differ in the checkpoint"
+    return ReplicaMismatch(message, key=key, hint="load into tensors of their own: .clone()")
 
 
 def in_array(value: Any, saved: torch.Tensor) -> Destination:
-    """A template's numpy array, in place where it has the saved shape and dtype; else a new array."""
+    """A template's numpy array, in place where it can be: cast, where its dtype is another, for that was allowed."""
     fresh = saved.numpy()
-    if not (isinstance(value, np.ndarray) and value.dtype == fresh.dtype and value.shape == fresh.shape):
-        return Destination(saved, lambda: fresh)
-    if not value.flags.writeable:
+    if not (isinstance(value, np.ndarray) and value.shape == fresh.shape and value.flags.writeable):
         return Destination(saved, lambda: fresh)
 
     def finish() -> Any:
-        value[...] = fresh
+        np.copyto(value, fresh, casting="unsafe")
         return value
 
     return Destination(saved, finish)

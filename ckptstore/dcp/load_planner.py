@@ -18,14 +18,14 @@ from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, cre
 from torch.distributed.checkpoint.metadata import Metadata, MetadataIndex, TensorStorageMetadata
 from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, ReadItem
 
-from ckptstore.dcp.destinations import Destination, beside, in_array, in_tensor
+from ckptstore.dcp.destinations import Destination, array_over_others, beside, in_array, in_tensor, over_others
 from ckptstore.dcp.keys import LoadReport, listed, settle
 from ckptstore.dcp.layout import Layout
 from ckptstore.dcp.matching import Match, Wanted, match
 from ckptstore.dcp.objects import decode
 from ckptstore.dcp.restoring import restore
-from ckptstore.dcp.tensors import dtype_name
-from ckptstore.dcp.ties import tied
+from ckptstore.dcp.tensors import check_tensor, dtype_name
+from ckptstore.dcp.ties import overlapping, tied
 from ckptstore.errors import CorruptError, DtypeMismatch, ShapeMismatch
 
 __all__ = ["CheckpointLoadPlanner", "LoadReport"]
@@ -74,7 +74,9 @@ class CheckpointLoadPlanner(DefaultLoadPlanner):
 
     def _set_destinations(self, leaves: list[Wanted]) -> None:
         """One for each tensor to be read: keys that are tied here and in the checkpoint are read once."""
-        ties = tied({leaf.name: leaf.value for leaf in leaves})
+        values = {leaf.name: leaf.value for leaf in leaves}
+        ties = tied(values)
+        over = overlapping({name: value for name, value in values.items() if name not in ties})
         fresh: dict[str, Destination] = {}
         for leaf in sorted(leaves, key=lambda leaf: leaf.name):
             stored, first = self._stored(leaf.name), ties.get(leaf.name)
@@ -84,19 +86,21 @@ class CheckpointLoadPlanner(DefaultLoadPlanner):
                 self._check(leaf.name, tuple(leaf.value.shape), leaf.value.dtype)
                 self._destinations[leaf.name] = beside(leaf.value, (first, leaf.name))
             elif isinstance(leaf.value, (torch.Tensor, np.ndarray)):
-                self._destinations[leaf.name] = self._in_place(leaf)
+                self._destinations[leaf.name] = self._in_place(leaf, shared=leaf.name in over)
             elif stored in fresh:
                 self._values[leaf.name] = fresh[stored].finish()
             else:
                 fresh[stored] = self._destinations[leaf.name] = self._fresh(leaf)
 
-    def _in_place(self, leaf: Wanted) -> Destination:
+    def _in_place(self, leaf: Wanted, *, shared: bool) -> Destination:
+        """Into the template's memory; by way of memory beside it where other keys reach into it too."""
         if isinstance(leaf.value, torch.Tensor):
+            check_tensor(leaf.value, leaf.name, as_destination=True)
             self._check(leaf.name, tuple(leaf.value.shape), leaf.value.dtype)
-            return in_tensor(leaf.value, leaf.name)
+            return over_others(leaf.value, leaf.name) if shared else in_tensor(leaf.value, leaf.name)
         tensor = self._fresh(leaf).tensor
-        self._check(leaf.name, leaf.value.shape, torch.from_numpy(np.empty(0, leaf.value.dtype)).dtype)
-        return in_array(leaf.value, tensor)
+        self._check(leaf.name, leaf.value.shape, _torch_dtype_of(leaf.value, leaf.name))
+        return array_over_others(leaf.value, tensor, leaf.name) if shared else in_array(leaf.value, tensor)
 
     def _fresh(self, leaf: Wanted) -> Destination:
         entry = self._entry(leaf.name)
@@ -187,7 +191,17 @@ class CheckpointLoadPlanner(DefaultLoadPlanner):
     def _put_in_place(self) -> None:
         for name, destination in self._destinations.items():
             self._values[name] = destination.finish()
+        for destination in self._destinations.values():
+            destination.check()
         restore(self._match.wanted, self._values)
+
+
+def _torch_dtype_of(array: np.ndarray[Any, Any], name: str) -> torch.dtype:
+    try:
+        return torch.from_numpy(np.empty(0, array.dtype)).dtype
+    except (TypeError, ValueError):
+        message = f"{name!r} was saved as numbers, and the destination is an array of {array.dtype}"
+        raise DtypeMismatch(message, key=name, wanted=str(array.dtype), hint="put None there to take it") from None
 
 
 def _reads_something(item: ReadItem) -> bool:

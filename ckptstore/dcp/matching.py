@@ -16,6 +16,7 @@ from ckptstore.dcp.structure import (
     POSITIONAL,
     Node,
     Path,
+    collision,
     flatten,
     is_stateful,
     leaf_kind,
@@ -123,7 +124,11 @@ class _Matcher:
 
     def _mapping(self, node: Node, value: Mapping[Any, Any], path: Path) -> Wanted:
         wanted = Wanted(node.kind, path, value)
-        asked = {_saved_key(node, key): key for key in value}
+        asked: dict[Any, Any] = {}
+        for key in value:
+            other = asked.setdefault(_saved_key(node, key), key)
+            if other != key:
+                raise collision(name_of_path((*path, key)), (*path, other), (*path, key))
         for key, child in node.children.items():
             if key in asked:
                 wanted.children[asked[key]] = self.visit(child, value[asked[key]], (*path, key))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ckptstore.errors import UsageError
 
+MOST_DIGITS = 15  # of a step in a name; more are a date or an id, and past 2^53 no JSON reader agrees on them
 _TRAILING_DIGITS = re.compile(r"(\d+)$")
 
 __all__ = ["CheckpointName", "name_of"]
@@ -22,6 +23,8 @@ class CheckpointName:
 
 def name_of(checkpoint_id: str | os.PathLike[str] | None, step: int | None = None) -> CheckpointName:
     """Raises `UsageError` where there is no name in it."""
+    if not isinstance(checkpoint_id, str | os.PathLike | None):
+        raise UsageError(f"a checkpoint's name is text, not {type(checkpoint_id).__name__}", hint='name="best"')
     text = os.fspath(checkpoint_id) if checkpoint_id is not None else f"step-{step}" if step is not None else ""
     name = text.rstrip("/").rpartition("/")[2]
     if not name:
@@ -29,4 +32,5 @@ def name_of(checkpoint_id: str | os.PathLike[str] | None, step: int | None = Non
             "a save needs a name: a checkpoint_id or a step", hint='step=100, or under DCP checkpoint_id="step-100"'
         )
     digits = _TRAILING_DIGITS.search(name)
-    return CheckpointName(text, name, step if step is not None else int(digits[1]) if digits else None)
+    found = int(digits[1]) if digits and len(digits[1]) <= MOST_DIGITS else None
+    return CheckpointName(text, name, step if step is not None else found)

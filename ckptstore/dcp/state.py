@@ -21,7 +21,7 @@ from ckptstore.opened import shared
 from ckptstore.selection import Selector, select
 from manifests import Manifest, decode
 
-__all__ = ["LoadReport", "load_state", "own_errors", "save_state"]
+__all__ = ["LoadReport", "check_state", "is_distributed", "load_state", "own_errors", "save_state"]
 
 # A single process is what was meant: DCP warns of it at every call.
 warnings.filterwarnings("ignore", message="torch.distributed is (disabled|unavailable)", module="torch.distributed")
@@ -39,7 +39,7 @@ def save_state(
     observer: Observer = ignore,
 ) -> Manifest:
     """Save on every rank and commit on rank 0; every rank gets the manifest."""
-    _check_state(state)
+    check_state(state)
     writer = StoreWriter(config, run=run, step=step, user=user, observer=observer)
     with own_errors():
         metadata = state_dict_saver.save(
@@ -65,6 +65,8 @@ def load_state(
     observer: Observer = ignore,
 ) -> LoadReport:
     """Load in place on every rank what rank 0 decides on."""
+    if not isinstance(state, dict):
+        raise UsageError(f"a state to load into is a dict, not {type(state).__name__}", hint="run.load(state := {})")
     selected = _decide(config, run, selector, group)
     planner = CheckpointLoadPlanner(state, strict=strict, allow_cast=allow_cast)
     reader = StoreReader(config, run=run, selected=selected, observer=observer)
@@ -75,7 +77,7 @@ def load_state(
     return planner.report
 
 
-def _check_state(state: Any) -> None:
+def check_state(state: Any) -> None:
     """Refuse what would become the latest checkpoint and hold nothing."""
     if not isinstance(state, dict):
         raise UsageError(f"a state to save is a dict, not {type(state).__name__}", hint='run.save({"model": model})')

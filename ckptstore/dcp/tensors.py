@@ -36,10 +36,15 @@ def local_part(tensor: torch.Tensor) -> torch.Tensor:
     return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).detach()
 
 
-def check_tensor(tensor: torch.Tensor, key: str) -> None:
-    """Refuse a tensor whose values can't be stored as plain bytes: `UnsupportedValue` naming the key."""
-    if reason := _unsupported(tensor):
-        raise UnsupportedValue(f"{key!r} can't be saved: {reason}", key=key, hint=_HINTS.get(reason))
+def check_tensor(tensor: torch.Tensor, key: str, *, as_destination: bool = False) -> None:
+    """Refuse a tensor whose values aren't plain bytes, to be saved or loaded into: `UnsupportedValue` naming the key.
+
+    A meta tensor may be a destination: a real one takes its place.
+    """
+    reason = _unsupported(tensor)
+    if reason and not (as_destination and tensor.is_meta):
+        verb = "loaded into" if as_destination else "saved"
+        raise UnsupportedValue(f"{key!r} can't be {verb}: {reason}", key=key, hint=_HINTS.get(reason))
 
 
 def _unsupported(tensor: torch.Tensor) -> str | None:

@@ -15,7 +15,7 @@ from torch.distributed.checkpoint.planner import SavePlan, SavePlanner, WriteIte
 from torch.distributed.checkpoint.storage import StorageWriter, WriteResult
 from torch.futures import Future
 
-from ckptstore.commit import About, Commit
+from ckptstore.commit import About, Commit, check_about
 from ckptstore.config import Config
 from ckptstore.dcp.coordinator import Coordinator
 from ckptstore.dcp.naming import name_of
@@ -87,6 +87,7 @@ class StoreWriter(StorageWriter):
         if is_coordinator:
             name = name_of(self.checkpoint_id, self.step)
             about = About(name.name, name.checkpoint_id, name.step, user=self.user)
+            check_about(self.run, about)
             self._coordinator = Coordinator(Commit(opened, self.run, places, self.job), about)
 
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:

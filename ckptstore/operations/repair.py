@@ -72,9 +72,9 @@ def _repair_run(
     report: RepairReport,
     observer: Observer,
 ) -> None:
+    if not report.dry_run:
+        _heal(opened, run, report)
     with protocol_errors():
-        if not report.dry_run:
-            report.votes += len(opened.group.heal(run).put)
         history = opened.group.history(run)
     chosen = select_all(history, selector)
     places = _places(opened, replace, report)
@@ -97,6 +97,15 @@ def _repair_run(
                     run, health.key, health.name, failed=failed, state=health.state, tolerance=health.tolerance
                 )
             )
+
+
+def _heal(opened: Opened, run: str, report: RepairReport) -> None:
+    """Manifests and marks first; a target that takes none must not keep fragments elsewhere from being rebuilt."""
+    try:
+        with protocol_errors():
+            report.votes += len(opened.group.heal(run).put)
+    except CkptStoreError as error:
+        report.failed.append(error.message)
 
 
 def _places(opened: Opened, replace: Mapping[str, str], report: RepairReport) -> list[Place]:

@@ -194,7 +194,8 @@ def _compare(
     elif listing[path] != stored:
         findings.append(Finding("short", "fragment", home, path, f"{listing[path]} bytes, {stored} expected"))
     if listing.get(path) != stored:
-        stripe.bad[fragment] = frozenset(range(stripe.want.shape.blocks(fragment)))
+        whole = listing.get(path, 0) // stripe.want.shape.block  # blocks that a cut or longer object may still hold
+        stripe.bad[fragment] = frozenset(range(whole, stripe.want.shape.blocks(fragment)))
 
 
 def _read(opened: Opened, survey: ShardSurvey, chosen: set[int]) -> None:

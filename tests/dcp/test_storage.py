@@ -10,7 +10,15 @@ from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 import ckptstore
 from ckptstore.dcp import StoreReader, StoreWriter
 from ckptstore.dtypes import DTYPES, OBJECT
-from ckptstore.errors import DtypeMismatch, NotFoundError, OutOfReach, UnsupportedValue, UsageError
+from ckptstore.errors import (
+    DtypeMismatch,
+    KeyCollision,
+    NotFoundError,
+    OutOfReach,
+    ReplicaMismatch,
+    UnsupportedValue,
+    UsageError,
+)
 from ckptstore.opened import release, shared
 from tests.dcp.folder import own_error
 from tests.support import make_store
@@ -313,3 +321,70 @@ def test_a_name_that_no_run_can_have_is_refused_where_it_is_given(config):
     for kind in (StoreWriter, StoreReader):
         with pytest.raises(UsageError, match="Bad Run"):
             kind(config, run="Bad Run")
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        lambda w: {"embed": w, "head": w.t()},
+        lambda w: {"embed": w, "head": w.flatten()[:4].view(2, 2)},
+        lambda w: {"embed": w, "head": w.view(torch.int32).view(torch.float32)},
+    ],
+    ids=["transposed", "flattened", "reinterpreted"],
+)
+def test_destinations_that_overlap_are_right_or_refused(config, template):
+    run = ckptstore.open(config).run("r")
+    run.save({"embed": torch.arange(4.0).view(2, 2), "head": torch.arange(4.0).view(2, 2) + 10}, step=1)
+    with pytest.raises(ReplicaMismatch):
+        run.load(template(torch.zeros(2, 2)))
+    symmetric = torch.tensor([[1.0, 2.0], [2.0, 3.0]])
+    run.save({"embed": symmetric, "head": symmetric.clone()}, step=2)
+    loaded = template(torch.zeros(2, 2))
+    run.load(loaded)
+    assert torch.equal(loaded["embed"], symmetric)
+    assert torch.equal(loaded["head"], symmetric)
+
+
+def test_views_side_by_side_in_one_buffer_load(config):
+    run = ckptstore.open(config).run("r")
+    run.save(
+        {"a": torch.arange(4.0), "b": torch.arange(4.0) + 4, "c": torch.ones(2, 2), "d": torch.zeros(2, 2)}, step=1
+    )
+    buffer, wide = torch.zeros(8), torch.full((2, 4), 9.0)
+    run.load({"a": buffer[:4], "b": buffer[4:], "c": wide[:, :2], "d": wide[:, 2:]})
+    assert torch.equal(buffer, torch.arange(8.0))
+    assert wide.tolist() == [[1, 1, 0, 0], [1, 1, 0, 0]]
+
+
+def test_a_tensor_laid_over_itself_is_refused(config):
+    run = ckptstore.open(config).run("r")
+    run.save({"a": torch.arange(9.0).view(3, 3)}, step=1)
+    with pytest.raises(ReplicaMismatch):
+        run.load({"a": torch.zeros(5).as_strided((3, 3), (1, 1))})
+
+
+def test_templates_that_ask_for_more_than_was_saved_are_told(config):
+    run = ckptstore.open(config).run("r")
+    run.save({"1": torch.arange(2.0), "l": [torch.ones(1)]}, step=1)
+    with pytest.raises(KeyCollision):
+        run.load({"1": torch.zeros(2), 1: torch.zeros(2), "l": [torch.zeros(1)]})
+    for state in ([], None, 5):
+        with pytest.raises(UsageError):
+            run.load(state)
+
+
+@pytest.mark.parametrize(
+    "described", [{"step": -1}, {"step": 2**70}, {"name": "\ud800"}, {"step": 1, "user": {"x": object()}}]
+)
+def test_what_no_manifest_can_say_is_refused_before_any_put(config, described):
+    with pytest.raises(UsageError):
+        ckptstore.open(config).run("r").save({"a": torch.ones(1)}, **described)
+    assert not [entry for target in shared(config).targets.values() for entry in target.list("data/")]
+
+
+def test_a_background_save_refuses_before_it_copies(config):
+    run = ckptstore.open(config).run("r")
+    for state in ({"s": torch.eye(3).to_sparse()}, {"l": Opaque()}, [1]):
+        with pytest.raises(UsageError):
+            run.save_async(state, step=1)
+    assert run.save_async({"a": torch.ones(1)}, step=2).result().step == 2
