@@ -4,6 +4,7 @@ Memory touched for the first time costs up to 2 CPU-seconds per GiB on virtual m
 returned is preferred over a fresh one, and the window is what bounds a save's or a load's memory.
 """
 
+import mmap
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -64,7 +65,7 @@ class BufferPool:
         if self._free.get(size):
             return self._free[size].pop()
         self._trim()
-        return np.empty(size, dtype=np.uint8)
+        return _allocate(size)
 
     def _trim(self) -> None:
         """Let go of free buffers until the window holds them and what is lent."""
@@ -74,3 +75,10 @@ class BufferPool:
 
     def _free_bytes(self) -> int:
         return sum(size * len(buffers) for size, buffers in self._free.items())
+
+
+def _allocate(size: int) -> Bytes:
+    """Fresh pages of their own: unlike memory of the heap, the system has them back when a buffer is let go."""
+    if not size:
+        return np.empty(0, np.uint8)
+    return np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8)
