@@ -1,6 +1,7 @@
 """From a command line to an exit code: 0 well, 1 failed, 2 usage, and those of `ckptstore.errors`."""
 
 import sys
+import warnings
 from collections.abc import Sequence
 
 from ckptstore.cli.failures import BAD_USAGE, failure_of, usage_failure
@@ -14,7 +15,9 @@ def run(arguments: Sequence[str]) -> int:
     try:
         from ckptstore.cli.app import app
 
-        code: int | None = app(args=list(arguments), prog_name="ckpt", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _note
+            code: int | None = app(args=list(arguments), prog_name="ckpt", standalone_mode=False)
     except KeyboardInterrupt as error:
         return _output(arguments).failure(failure_of(error))
     except Exception as error:  # noqa: BLE001 - told, whatever it is
@@ -22,6 +25,11 @@ def run(arguments: Sequence[str]) -> int:
             return _output(arguments).failure(failure_of(error))
         return _misused(error, arguments)
     return code or 0
+
+
+def _note(message: Warning | str, *_where: object, **_named: object) -> None:
+    """A warning as a person at a terminal reads it: without the line of code that gave it."""
+    sys.stderr.write(f"note: {printable(str(message))}\n")
 
 
 def _misused(error: Exception, arguments: Sequence[str]) -> int:

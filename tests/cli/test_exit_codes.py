@@ -21,7 +21,9 @@ def lines_of(ckpt, *arguments):
     if answer.code in {USAGE, NOT_FOUND, CONFLICT, OUT_OF_REACH} and "kind" in answer.summary:
         assert answer.summary["message"]
         assert answer.summary["hint"], "every error names the next command"
-        assert any(line.startswith("error: ") for line in answer.err.splitlines())
+        told = answer.err.splitlines()
+        assert told[0].startswith(("error: ", "note: ")), "no line of code, no traceback"
+        assert any(line.startswith("error: ") for line in told)
     return answer
 
 
