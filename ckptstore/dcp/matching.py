@@ -1,7 +1,8 @@
 """A template held against a checkpoint's structure: what is to be read, what is missing, what is left over.
 
 A dict in the template asks for its keys. An empty container, None, or a Python value where the checkpoint has
-a container, asks for all of it; a list takes the length that was saved; a tensor asks for a tensor.
+a container, asks for all of it; a list takes the length that was saved; a tensor asks for a tensor, also at the end
+of a list that is longer than the saved one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -146,11 +147,17 @@ class _Matcher:
         for position, child in node.children.items():
             item = value[position] if position < len(value) else ABSENT
             wanted.children[position] = self.visit(child, item, (*path, position))
+        for position in range(len(node.children), len(value)):
+            if _holds_tensors(value[position]):
+                wanted.children[position] = self._kept(value[position], (*path, position))
         return wanted
 
     def _mismatch(self, node: Node, value: Any, path: Path) -> Wanted:
-        self._not_saved(value, path)
         self._not_asked_for(node, path)
+        return self._kept(value, path)
+
+    def _kept(self, value: Any, path: Path) -> Wanted:
+        self._not_saved(value, path)
         return Wanted(KEPT, path, value)
 
     def _is_optimizer_entry(self, node: Node, path: Path) -> bool:
