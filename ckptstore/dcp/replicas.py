@@ -5,7 +5,6 @@ DCP's own way of choosing asks for the item size of every dtype by `torch.iinfo`
 
 import dataclasses
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -19,16 +18,17 @@ __all__ = ["without_replicas"]
 
 def without_replicas(plans: Sequence[SavePlan]) -> list[SavePlan]:
     """The plans with every item on one rank alone: the one with least to write so far."""
-    holders: dict[MetadataIndex, list[int]] = defaultdict(list)
+    writer: dict[MetadataIndex, int] = {}
+    shared: dict[MetadataIndex, list[int]] = {}
     sizes: dict[MetadataIndex, int] = {}
     for rank, plan in enumerate(plans):
         for item in plan.items:
-            holders[item.index].append(rank)
-            sizes[item.index] = _size(item)
-    bytes_of = [0] * len(plans)
-    writer: dict[MetadataIndex, int] = {}
-    for index in sorted(holders, key=lambda index: len(holders[index]) > 1):  # what has one holder weighs first
-        ranks = holders[index]
+            first = writer.setdefault(item.index, rank)
+            if first != rank:
+                shared.setdefault(item.index, [first]).append(rank)
+                sizes[item.index] = _size(item)
+    bytes_of = [sum(_size(item) for item in plan.items if item.index not in shared) for plan in plans]
+    for index, ranks in shared.items():  # what has one holder weighed first
         writer[index] = min(ranks, key=bytes_of.__getitem__)
         bytes_of[writer[index]] += sizes[index]
     return [

@@ -90,7 +90,8 @@ class CheckpointSavePlanner(DefaultSavePlanner):
         _check_kinds(all_plans)
         layout = _layout(all_plans)
         bare = [dataclasses.replace(plan, planner_data=None) for plan in all_plans]
-        plans, metadata = create_default_global_save_plan(without_replicas(bare))
+        # Hints for lookups would cost a copy of every item, and no writer of ours looks anything up by them
+        plans, metadata = create_default_global_save_plan(without_replicas(bare), rewrite_index_hints=False)
         for alias, name in layout.aliases.items():
             metadata.state_dict_metadata[alias] = metadata.state_dict_metadata[name]
         self.structure = layout.to_json()
@@ -143,7 +144,8 @@ def _kind(item: WriteItem) -> str:
 
 def _layout(plans: Sequence[SavePlan]) -> Layout:
     carried = [plan.planner_data.structure for plan in plans]
-    root = merge(structure_from_json(json.loads(each["tree"])) for each in carried)
+    trees = dict.fromkeys(each["tree"] for each in carried)  # the same on all ranks, as a rule
+    root = merge(structure_from_json(json.loads(tree)) for tree in trees)
     items = [item for plan in plans for item in plan.items]
     held = Counter(item.index.fqn for item in items if item.type is not WriteItemType.SHARD)
     planned = {item.index.fqn for item in items}

@@ -1,6 +1,7 @@
 """What each command does and shows when all goes well."""
 
 import fcntl
+import json
 import os
 import pty
 import struct
@@ -14,7 +15,10 @@ import torch
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
+import ckptstore
+from ckptstore.dtypes import DTYPES, OBJECT
 from tests.cli.support import Ckpt, write_tensors
+from tests.dcp.test_storage import patterns
 
 
 def terminal(ckpt, *arguments, width=100):
@@ -207,6 +211,28 @@ def test_a_torch_file_is_saved_and_restored(ckpt):
         assert torch.equal(opened.get_tensor("model.w"), state["model"]["w"])
         assert torch.equal(opened.get_tensor("model.h"), state["model"]["h"])
     assert '"value": 7' in (ckpt.folder / "x.objects.json").read_text()
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+def test_o36_every_dtype_is_listed_and_restored_with_its_bits(ckpt):
+    """Those that safetensors lacks go out as bytes and are named in the file; none is skipped."""
+    state = {name: patterns(name) for name, dtype in DTYPES.items() if name != OBJECT}
+    with ckptstore.open(ckpt.path) as store:
+        store.run("default").save(state, step=8)
+    answer = ckpt("ls", "8", "--tensors", "--json")
+    rows = {row["fqn"]: (row["dtype"], row["shape"], row["nbytes"]) for row in answer.summary["tensors"]}
+    assert rows == {name: (name, list(tensor.shape), tensor.nbytes) for name, tensor in state.items()}
+    assert all(name in ckpt("ls", "8", "--tensors").out for name in state)
+    assert ckpt("verify", "8", "--read-data").code == 0
+    assert ckpt("restore", ckpt.folder / "all.safetensors", "--step", 8).code == 0
+    with safe_open(ckpt.folder / "all.safetensors", "pt") as opened:
+        assert set(opened.keys()) == set(state)
+        lacking = json.loads(opened.metadata()["ckptstore.dtypes"])
+        assert lacking == {name: name for name in state if DTYPES[name].stream is None}
+        for name, tensor in state.items():
+            found = opened.get_tensor(name)
+            assert found.dtype == (torch.uint8 if name in lacking else tensor.dtype), name
+            assert torch.equal(found.reshape(-1).view(torch.uint8), tensor.view(torch.uint8)), name
 
 
 class Evil:

@@ -162,6 +162,34 @@ def test_o43_a_lost_index_takes_only_its_own_checkpoint_with_it(ckpt):
     assert ckpt("verify").code == 4
 
 
+def test_o72_what_was_deleted_while_a_target_was_away_stays_deleted(ckpt):
+    """Whichever targets tell of it: the one that was away alone with others that know, before repair and after."""
+    second = write_tensors(ckpt.folder / "second.safetensors", 8)
+    assert ckpt("save", ckpt.folder / "second.safetensors", "--step", 8).code == 0
+    ckpt.away("c")
+    assert ckpt("delete", "7", "--yes").code == 0
+    ckpt.back("c")
+    assert not list((ckpt.folder / "c").rglob("marks/*/*"))
+
+    def stays_deleted():
+        assert [line["name"] for line in ckpt("ls", "--json").summary["checkpoints"]] == ["step-8"]
+        for command in (["restore", ckpt.folder / "out"], ["verify"], ["show"], ["repair"]):
+            assert ckpt(*command, "--step", 7).code == 10, command
+        assert same(restored(ckpt), second)
+
+    stays_deleted()
+    for others in ("ab", "de"):
+        ckpt.away(*others)
+        stays_deleted()
+        ckpt.back(*others)
+    assert ckpt("repair").code == 0
+    assert list((ckpt.folder / "c").rglob("marks/*/*")), "the target that was away has learned of it"
+    stays_deleted()
+    assert ckpt("verify", "--read-data").code == 0
+    assert ckpt("undelete", "7").code == 0
+    assert same(restored(ckpt, "--step", 7), load_file(ckpt.folder / "in.safetensors"))
+
+
 def test_repair_gives_a_wiped_target_everything_back(ckpt):
     shutil.rmtree(ckpt.folder / "c")
     (ckpt.folder / "c").mkdir()

@@ -6,9 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import torch
 
+from ckptstore.config import Config
+from ckptstore.opened import Opened
 from tests.cli.support import Ckpt, flip, write_tensors
 
 WELL, FAILED, USAGE, DEGRADED, LOST, OUT_OF_REACH, NOT_FOUND, CONFLICT = 0, 1, 2, 3, 4, 5, 10, 11
@@ -161,6 +165,38 @@ def test_o63_conflict_with_another_writer(ckpt, monkeypatch):
     answer = lines_of(ckpt, "save", ckpt.folder / "in.safetensors", "--step", "8")
     assert (answer.code, answer.summary["kind"]) == (CONFLICT, "ConflictError")
     assert [c["name"] for c in ckpt("ls", "--json").summary["checkpoints"]] == ["step-7"]
+
+
+@pytest.mark.parametrize("command", ["save", "save of a torch file"])
+def test_o63_a_save_that_another_job_replaced_meanwhile(ckpt, monkeypatch, command):
+    """Really: a session is opened by another job while the data is on its way."""
+    from ckptstore.save.shard import ShardSaver
+
+    path = ckpt.folder / "in.safetensors"
+    if command != "save":
+        path = ckpt.folder / "x.pt"
+        torch.save({"w": torch.ones(3)}, path)
+    write = ShardSaver.save
+
+    def replaced(*arguments, **named):
+        other = Opened(Config.load(ckpt.path))
+        other.group.open_session("default", "another")
+        other.close()
+        return write(*arguments, **named)
+
+    monkeypatch.setattr(ShardSaver, "save", replaced)
+    answer = lines_of(ckpt, "save", path, "--step", "8")
+    assert (answer.code, answer.summary["kind"]) == (CONFLICT, "ConflictError")
+    assert "has been opened since" in answer.summary["message"]
+    assert [c["name"] for c in ckpt("ls", "--json").summary["checkpoints"]] == ["step-7"]
+
+
+def test_o63_the_codes_are_documented(ckpt):
+    """Every code that the states above lead to stands in the list for scripts, with its meaning."""
+    text = (Path(__file__).parents[2] / "docs/cli.md").read_text(encoding="utf-8")
+    listed = next(line for line in text.splitlines() if line.startswith("Exit codes: "))
+    documented = {int(each.split()[0]) for each in listed.removeprefix("Exit codes: ").split(", ")}
+    assert {WELL, FAILED, USAGE, DEGRADED, LOST, OUT_OF_REACH, NOT_FOUND, CONFLICT, 12, 130} == documented
 
 
 def test_o63_a_crash_is_told_in_one_line_and_as_json(ckpt, monkeypatch):

@@ -10,11 +10,14 @@ import torch.multiprocessing as mp
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 
+import ckptstore
+from ckptstore.config import Config
 from ckptstore.dcp.load_planner import CheckpointLoadPlanner
 from ckptstore.dcp.save_planner import CheckpointSavePlanner
 from ckptstore.errors import KeyMismatch, ReplicaMismatch, UnsupportedValue
 from tests.dcp.equality import same
 from tests.dcp.folder import own_error
+from tests.support import make_store
 
 WORLD = 5
 SHAPES = [(), (1,), (0,), (0, 5), (6,), (1, 17), (7, 3)]
@@ -36,8 +39,9 @@ def sharded(mesh: DeviceMesh, *, zero: bool = False):
 class Ranks:
     """What one process needs: the groups of the first 1 to 5 ranks."""
 
-    def __init__(self, rank: int, folder: Path) -> None:
+    def __init__(self, rank: int, folder: Path, config: Config) -> None:
         self.rank, self.folder = rank, folder
+        self.store = ckptstore.open(config)
         self.groups = {size: dist.new_group(list(range(size))) for size in range(1, WORLD + 1)}
         self.meshes = {size: DeviceMesh("cpu", list(range(size))) for size in range(1, WORLD + 1)}
 
@@ -75,6 +79,21 @@ def o21_every_shape_from_four_ranks_to_any_number(ranks: Ranks) -> None:
         assert same(plain, {"m": {str(shape): whole(shape) for shape in SHAPES}})
 
 
+def o21_every_shape_from_a_store(ranks: Ranks) -> None:
+    """The same by way of real shards: of some of these tensors most ranks hold nothing."""
+    run = ranks.store.run("o21")
+    if ranks.rank < 4:
+        run.save({"m": sharded(ranks.meshes[4])}, step=1, process_group=ranks.groups[4])
+    dist.barrier()
+    for size in (1, 2, 3, 5):
+        template = {"m": sharded(ranks.meshes[size], zero=True)}
+        if ranks.rank < size:
+            run.load(template, process_group=ranks.groups[size])
+            for shape in SHAPES:
+                assert same(template["m"][str(shape)].full_tensor(), whole(shape)), (size, shape)
+        dist.barrier()
+
+
 def o51_per_rank_items(ranks: Ranks) -> None:
     def state(rank: int, mesh: DeviceMesh, *, zero: bool):
         return {"m": sharded(mesh, zero=zero), "rng": {rank: None if zero else torch.tensor(rank)}}
@@ -90,6 +109,12 @@ def o51_per_rank_items(ranks: Ranks) -> None:
     with pytest.raises(KeyMismatch) as caught:
         ranks.load(5, state(ranks.rank, ranks.meshes[5], zero=True), "o51")
     assert caught.value.missing == ["rng.4"], "each rank is told"
+    template = state(ranks.rank, ranks.meshes[5], zero=True)
+    report = ranks.load(5, template, "o51", strict=False)
+    assert report.missing == ("rng.4",)
+    assert same(template["rng"], {ranks.rank: torch.tensor(ranks.rank) if ranks.rank < 4 else None})
+    for shape in SHAPES:
+        assert same(template["m"][str(shape)].full_tensor(), whole(shape)), shape
 
 
 def o15_different_kinds_are_refused_on_all_ranks(ranks: Ranks) -> None:
@@ -134,6 +159,7 @@ def o37_meta_dtensors_are_made_real(ranks: Ranks) -> None:
 
 CASES = [
     o21_every_shape_from_four_ranks_to_any_number,
+    o21_every_shape_from_a_store,
     o51_per_rank_items,
     o15_different_kinds_are_refused_on_all_ranks,
     o74_a_partial_dtensor_is_refused,
@@ -142,10 +168,10 @@ CASES = [
 ]
 
 
-def run(rank: int, folder: str) -> None:
+def run(rank: int, folder: str, config: Config) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=WORLD)
-    ranks = Ranks(rank, Path(folder))
+    ranks = Ranks(rank, Path(folder), config)
     for case in CASES:
         try:
             case(ranks)
@@ -162,7 +188,8 @@ def run(rank: int, folder: str) -> None:
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
-    mp.spawn(run, (str(folder),), nprocs=WORLD)
+    config = make_store(tmp_path_factory.mktemp("store")).config
+    mp.spawn(run, (str(folder), config), nprocs=WORLD)
     return folder
 
 

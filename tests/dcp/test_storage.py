@@ -2,6 +2,7 @@
 
 import pickle
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
@@ -13,6 +14,7 @@ from ckptstore.dtypes import DTYPES, OBJECT
 from ckptstore.errors import (
     DtypeMismatch,
     KeyCollision,
+    KeyMismatch,
     NotFoundError,
     OutOfReach,
     ReplicaMismatch,
@@ -20,8 +22,10 @@ from ckptstore.errors import (
     UsageError,
 )
 from ckptstore.opened import release, shared
+from ckptstore.targets import MeterTarget
 from tests.dcp.folder import own_error
-from tests.support import make_store
+from tests.operations.test_restore import chunks_of, save_pieces
+from tests.support import RUN, make_store
 
 pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
 
@@ -167,8 +171,6 @@ def test_writer_and_reader_pickle_as_settings(config):
 def test_stock_objects_are_stored_without_pickle(config, tmp_path):
     import random
 
-    import numpy as np
-
     legacy = np.random.get_state()  # noqa: NPY002 - what training scripts save
     state = {"py": random.getstate(), "np": legacy, "t": torch.get_rng_state(), "s": {3}, "n": None}
     save(config, state)
@@ -207,6 +209,64 @@ def test_o74_unsupported_tensors_are_refused_before_any_put_under_stock_planners
     assert load(config, {"a": torch.zeros(1)})["a"].item() == 1
 
 
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+def test_o74_the_last_of_many_is_refused_before_the_first_put_over_an_old_one(config):
+    run = ckptstore.open(config).run("r")
+    run.save({"a": torch.ones(1)}, step=1)
+    opened, real = shared(config), shared(config).targets
+    opened.targets = meters = {name: MeterTarget(target) for name, target in real.items()}
+    quantised = torch._empty_affine_quantized([3], scale=0.1, dtype=torch.qint8)
+    try:
+        for bad in (torch.eye(3).to_sparse(), torch.empty(3, device="meta"), quantised):
+            state = {"a": torch.zeros(1), "m": {"w": torch.zeros(50_000)}, "last": bad}
+            for attempt in (lambda state=state: run.save(state, step=1), lambda state=state: save(config, state)):
+                with pytest.raises(UnsupportedValue, match="last") as caught:
+                    attempt()
+                assert caught.value.key == "last"
+    finally:
+        opened.targets = real
+    verbs = {verb for meter in meters.values() for verb in meter.requests}
+    assert not verbs & {"put", "put_if_absent", "delete"}
+    assert len(run.checkpoints()) == 1
+    assert load(config, {"a": torch.zeros(1)}, "step-1")["a"].item() == 1
+
+
+def test_o70_names_of_100_kib_are_saved_and_load(config):
+    state = {f"{number:03d}{'k' * (100 << 10)}": torch.full((2,), number) for number in range(12)}
+    run = ckptstore.open(config).run("r")
+    run.save(state, step=1)
+    whole: dict[str, torch.Tensor] = {}
+    run.load(whole)
+    assert whole.keys() == state.keys()
+    assert all(torch.equal(whole[key], tensor) for key, tensor in state.items())
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_o70_1_3_million_tiny_tensors_are_saved_and_load(config):
+    values = torch.arange(1_300_000).to(torch.uint8)
+    state = {f"layers.{number}.weight": values[number : number + 1].clone() for number in range(len(values))}
+    run = ckptstore.open(config).run("r")
+    run.save(state, step=1)
+    whole: dict[str, torch.Tensor] = {}
+    run.load(whole)
+    assert whole.keys() == state.keys()
+    assert torch.equal(torch.cat([whole[key] for key in state]), values)
+
+
+def test_o16_run_load_returns_both_lists_or_names_both(config):
+    run = ckptstore.open(config).run("r")
+    run.save({"a": torch.ones(1), "z": torch.ones(1)}, step=1)
+    template = {"a": torch.zeros(1), "b": torch.full((1,), 7.0)}
+    with pytest.raises(KeyMismatch) as caught:
+        run.load(template)
+    assert (caught.value.missing, caught.value.unexpected) == (["b"], ["z"])
+    assert template["a"].item() == 0
+    report = run.load(template, strict=False)
+    assert (report.missing, report.unexpected) == (("b",), ("z",))
+    assert (template["a"].item(), template["b"].item()) == (1, 7)
+
+
 def test_o01_a_load_never_casts_unless_told(config):
     save(config, {"i": torch.tensor([300, -5]), "f": torch.tensor([16777217.0], dtype=torch.float64)})
     with pytest.raises(DtypeMismatch) as caught:
@@ -214,8 +274,41 @@ def test_o01_a_load_never_casts_unless_told(config):
     assert caught.value.key == "i"
     assert "int64" in str(caught.value)
     assert "uint8" in str(caught.value)
-    cast = load(config, {"f": torch.zeros(1)}, allow_cast=True)
+    with pytest.warns(UserWarning, match="'f' is cast from float64 to float32"):
+        cast = load(config, {"f": torch.zeros(1)}, allow_cast=True)
     assert cast["f"].item() == 16777216.0
+
+
+def test_o01_a_cast_under_a_stock_planner_is_warned_of_once_a_key(tmp_path):
+    """However many chunks a key was cut into, and never one that drops the imaginary part."""
+    store = make_store(tmp_path)
+    whole, other = np.arange(24.0).reshape(4, 6) + 0.25, np.array([300, -5])
+    chunks = [*chunks_of("x", whole, [[1, 3], [2]]), *chunks_of("y", other, [[1]])]
+    save_pieces(store, [*chunks, *chunks_of("z", np.array([16777217.0]), [[]])])
+    template = {
+        "x": torch.zeros(4, 6, dtype=torch.float16),
+        "y": torch.zeros(2, dtype=torch.uint8),
+        "z": torch.zeros(1, dtype=torch.float64),
+    }
+    reader = StoreReader(store.config, run=RUN, allow_cast=True)
+    with pytest.warns(UserWarning, match="cast") as warned, own_error():
+        dcp.load(template, storage_reader=reader)
+    assert sorted(str(each.message) for each in warned if "cast" in str(each.message)) == [
+        "'x' is cast from float64 to float16",
+        "'y' is cast from int64 to uint8",
+    ]
+    assert torch.equal(template["x"], torch.from_numpy(whole).half())
+    assert torch.equal(template["y"], torch.from_numpy(other).to(torch.uint8))
+    release(store.config)
+
+
+def test_o01_an_imaginary_part_is_never_dropped_by_the_reader(config):
+    save(config, {"w": torch.ones(2, dtype=torch.complex64)})
+    template = {"w": torch.zeros(2)}
+    with pytest.raises(DtypeMismatch) as caught:
+        load(config, template, allow_cast=True)
+    assert caught.value.key == "w"
+    assert template["w"].tolist() == [0, 0]
 
 
 def test_two_targets_gone_load_and_save_go_on_and_say_what_is_left(config, tmp_path):
@@ -232,9 +325,21 @@ def test_two_targets_gone_load_and_save_go_on_and_say_what_is_left(config, tmp_p
 
 
 def patterns(name: str) -> torch.Tensor:
-    """Every byte as a pattern, so NaN payloads and -0.0 too, as a tensor of one dtype."""
+    """Every byte in every position, and every pattern of the two highest bytes: NaN payloads, -0.0."""
     itemsize = getattr(torch, name).itemsize
-    return torch.arange(256 * 16, dtype=torch.int32).to(torch.uint8)[: 256 * itemsize].view(getattr(torch, name))
+    every = torch.arange(256 * itemsize, dtype=torch.int32).to(torch.uint8)
+    pairs = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(torch.uint8).reshape(-1, 2)
+    high = torch.zeros(1 << 16, itemsize, dtype=torch.uint8)
+    high[:, -2:] = pairs[:, -itemsize:]
+    turned = [every.roll(place) for place in range(itemsize)]
+    return torch.cat([*turned, high.reshape(-1)]).view(getattr(torch, name))
+
+
+@pytest.mark.parametrize("name", ["float64", "float32", "float16", "bfloat16"])
+def test_the_patterns_hold_what_comparing_values_would_miss(name):
+    found, bits = patterns(name), getattr(torch, f"int{8 * getattr(torch, name).itemsize}")
+    assert found[found.isnan()].view(bits).unique().numel() > 1
+    assert found[found == 0].signbit().unique().tolist() == [False, True]
 
 
 def test_o36_every_dtype_keeps_every_bit(config):

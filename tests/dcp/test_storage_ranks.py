@@ -23,6 +23,9 @@ from ckptstore.dcp import StoreReader, StoreWriter
 from ckptstore.dcp.ranks import RankSave
 from ckptstore.errors import IncompleteSave, NotFoundError, ReplicaMismatch, TargetUnavailable, ToleranceError
 from ckptstore.opened import shared
+from ckptstore.selection import Selector, select
+from ckptstore.source import Source
+from tests.dcp.folder import own_error
 from tests.support import make_store
 
 WORLD = 4
@@ -99,6 +102,25 @@ def o15_different_values_under_one_key(ranks: Ranks) -> None:
     run.save({f"q.rank{ranks.rank}": torch.full((3,), float(ranks.rank))}, step=4)
     dist.barrier()
     assert [checkpoint.step for checkpoint in run.checkpoints()] == [1, 4]
+
+
+def o15_different_values_under_stock_planners(ranks: Ranks) -> None:
+    """Torch keeps one of them and says nothing."""
+    writer = StoreWriter(ranks.config, run="o15-stock")
+    dcp.save({"same": torch.ones(3), "n": 7}, storage_writer=writer, checkpoint_id="step-1")
+    for key, value in (("q", torch.full((3,), float(ranks.rank))), ("obj", f"rank {ranks.rank}")):
+        with pytest.raises(ReplicaMismatch) as caught, own_error():
+            dcp.save({"same": torch.ones(3), key: value}, storage_writer=writer, checkpoint_id="step-2")
+        assert caught.value.key == key
+    dist.barrier()
+    run = ranks.run("o15-stock")
+    assert [checkpoint.step for checkpoint in run.checkpoints()] == [1]
+    if ranks.rank == 0:
+        source = Source.open(shared(ranks.config), select(shared(ranks.config), "o15-stock", Selector()))
+        records = [source.shard(number).record for number in range(len(source.index.shards))]
+        assert sorted(entry.name for record in records for entry in record.tensors) == ["object:n", "same"], (
+            "equal content is stored once"
+        )
 
 
 def o50_a_rank_whose_writer_returns_nothing(ranks: Ranks) -> None:
@@ -194,6 +216,7 @@ def what_rank_0_does_not_find_no_rank_finds(ranks: Ranks) -> None:
 CHECKS = [
     any_number_of_ranks_to_any_other,
     o15_different_values_under_one_key,
+    o15_different_values_under_stock_planners,
     o50_a_rank_whose_writer_returns_nothing,
     a_rank_whose_targets_fail_fails_everybody,
     background_saves_beside_the_training_loops_collectives,

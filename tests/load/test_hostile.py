@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ckptstore.errors import CorruptError, UsageError
+from ckptstore.operations.restore import plan_restore, restore
 from ckptstore.selection import Selector
 from manifests import Manifest, paths
 from tests.support import RUN, LocalStore, make_store, random_bytes, reference_to, replace_index
@@ -58,17 +59,27 @@ def put_record(store: LocalStore, manifest: Manifest, data: bytes) -> None:
 
 
 def assert_refused(store: LocalStore) -> None:
-    """Load and verify refuse; nothing is written; no memory to speak of is taken."""
+    """Load, verify and restore refuse; nothing is written; no memory to speak of is taken."""
     before = store.digest(*"abcdef")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(CorruptError):
         store.load()
+    files = sorted(store.root.rglob("*"))
+    for place in (store.root / "out", store.root / "out.safetensors"):
+        with pytest.raises(CorruptError):
+            restored(store, place)
+    assert sorted(store.root.rglob("*")) == files
     health = store.verify(read_data=True)
     assert health.state == "lost"
     assert {f.kind for f in health.findings} <= {"corrupt", "missing"}
     assert store.digest(*"abcdef") == before
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 64 << 10  # KiB
     assert store.opened.buffers._lent == 0
+
+
+def restored(store: LocalStore, place: Path) -> None:
+    source = store.source()
+    restore(source, plan_restore(source, place))
 
 
 def reference(index: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """Reading: bit-equal or refused, whatever is missing, damaged or out of reach."""
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +15,11 @@ from ckptstore.errors import AccessDenied, CorruptError, DataLost, OutOfReach
 from ckptstore.events import FragmentDamaged, Progress, TargetFailed
 from ckptstore.load.plan import Request, box_runs, plan_wants
 from ckptstore.load.reader import verified
+from ckptstore.operations.repair import repair
 from ckptstore.selection import Selector, key_of
 from ckptstore.targets.fault import flip_bit, unavailable
 from tests.support import (
+    RUN,
     SENTINEL,
     Listener,
     LocalStore,
@@ -302,6 +306,26 @@ def test_o17_odd_sizes_come_back_and_are_rebuilt_byte_equal(tmp_path, size):
     assert store.objects(*"abcdef") == before
 
 
+CHUNK = 4096
+ODD = [0, 1, K - 1, K, K + 1, CHUNK - 1, CHUNK, CHUNK + 1, K * CHUNK, K * CHUNK + 1]
+
+
+@pytest.mark.parametrize("size", ODD)
+def test_o17_any_m_fragments_of_every_stripe_of_odd_sizes(tmp_path, size):
+    """The smallest fragments, so that every pattern of loss is tried."""
+    store = make_store(tmp_path, memory=True, fragment_size=CHUNK)
+    arrays = {"x": random_bytes(size, size)}
+    manifest = store.save(arrays)
+    before = store.objects(*"abcdef")
+    for lost in combinations(range(6), 2):
+        for fragment in store.fragments(manifest):
+            if fragment.number in lost:
+                store.remove(fragment)
+        assert_equal(store.load(), arrays)
+        assert store.repair().exit_code == 0
+        assert store.objects(*"abcdef") == before, lost
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_boxes_at_any_losses_are_the_slices(boxes_store, data):
@@ -343,6 +367,38 @@ def test_o18_the_recorded_scheme_is_used_whatever_the_settings_say(tmp_path):
     assert later.repair().exit_code in {0, 3}
     assert later.verify(Selector(step=1), read_data=True).state == "good"
     assert_equal(store.load(Selector(step=1)), ARRAYS)
+
+
+def test_o18_a_plain_copy_of_the_objects_is_read_by_its_own_scheme(tmp_path):
+    """Copied object by object to other places, and opened there with other settings: both schemes side by side."""
+    store = make_store(tmp_path / "old", fragment_size="64KiB")
+    store.save(ARRAYS, step=1)
+    copy = make_copy(store, tmp_path / "new", code="8+3", fragment_size="1MiB")
+    newer = {"w": random_bytes(50_000, 5)}
+    copy.save(newer, step=2)
+    shutil.rmtree(tmp_path / "old")
+    copied = copy.source(Selector(step=1)).manifest
+    assert shape_of(copy.record(copied), 0).n == 6
+    before = copy.objects()
+    copy.flip(copy.fragment(copied, 0))
+    copy.remove(copy.fragment(copied, 5, stripe=1))
+    assert_equal(copy.load(Selector(step=1)), ARRAYS)
+    assert_equal(copy.load(), newer)
+    assert copy.verify(Selector(step=1), read_data=True).state == "degraded"
+    assert repair(copy.opened, RUN, Selector(step=1)).exit_code == 0
+    assert copy.verify(Selector(step=1), read_data=True).state == "good"
+    assert copy.objects() == before
+
+
+def make_copy(store: LocalStore, root: Path, **settings: object) -> LocalStore:
+    """The store's objects put one by one onto targets elsewhere, opened with `settings`."""
+    targets = [replace(spec, url=str(root / spec.name)) for spec in store.config.targets]
+    copy = reopen(root, replace(store.config, targets=targets, **settings))
+    for target in copy.raw.values():
+        target.create_root()
+    for (name, path), data in store.objects().items():
+        copy.raw[name].put(path, data)
+    return copy
 
 
 def test_several_shards_come_together(store):

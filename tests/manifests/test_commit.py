@@ -106,6 +106,31 @@ def test_o71_two_writers_of_one_register_at_once_leave_exactly_one_payload():
     assert group.history(RUN).latest.manifest.step == winners[0]
 
 
+def test_o02_two_savers_of_one_step_have_one_winner_where_a_target_has_come_to_drop_conditions():
+    """It was tried out when it joined, and is not again at every save: no two savers put under one name anyway."""
+    group, targets = new_group(3, 1)
+    for register in targets:
+        register.conditional = False
+    zombie, restarted = group.open_session(RUN), Group.open(targets).open_session(RUN)
+    assert zombie != restarted
+    outcomes: dict[str, object] = {}
+
+    def commit(session: str) -> None:
+        try:
+            outcomes[session] = Group.open(targets).commit(save_manifest(RUN, session, 1, step=10)).manifest.session
+        except manifests.ManifestError as error:
+            outcomes[session] = error
+
+    threads = [threading.Thread(target=commit, args=(session,)) for session in (zombie, restarted)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert isinstance(outcomes[zombie], manifests.Fenced)
+    assert outcomes[restarted] == restarted
+    assert [c.session for c in group.history(RUN).checkpoints] == [restarted]
+
+
 def test_o73_a_slow_save_of_an_old_session_never_becomes_latest():
     group, _ = new_group(3, 1)
     old = group.open_session(RUN)

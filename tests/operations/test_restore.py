@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -234,6 +235,16 @@ def test_o62_names_that_lead_elsewhere_are_refused(store, tmp_path, name):
         with pytest.raises(CorruptError, match=r"nothing was written|malformed"):
             write(store, tmp_path / "out")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["targets"]
+
+
+def test_o62_a_tensor_s_name_is_no_path(store, tmp_path):
+    names = ["../../etc/x", "/etc/x", "a/../../b", "..", "nul\0"]
+    pieces = [piece for name in names for piece in chunks_of(name, np.ones(3), [[]])]
+    save_pieces(store, [*pieces, object_piece("../o", b'{"object": 1, "value": 7}')])
+    write(store, tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "targets"]
+    assert sorted(contents(tmp_path / "out")) == [Path("objects.json"), Path("tensors.safetensors")]
+    assert set(load_file(tmp_path / "out/tensors.safetensors")) == set(names)
 
 
 @pytest.mark.parametrize(

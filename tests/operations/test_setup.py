@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 
 import manifests
+from ckptstore.commit import Commit
 from ckptstore.config import Config, TargetConfig
-from ckptstore.errors import ConfigError, ConflictError, TargetUnavailable, TargetUnusable
+from ckptstore.errors import ConfigError, ConflictError, NotFoundError, TargetUnavailable, TargetUnusable
 from ckptstore.opened import Opened
 from ckptstore.operations.quorums import losses_saving_survives, quorums_of, tolerated
 from ckptstore.operations.setup import init, starter
 from ckptstore.targets import wrapper
+from localstack.servers import RcloneServer
 from manifests import paths
 
 
@@ -128,6 +130,23 @@ def test_a_commit_target_that_overwrites_is_refused(tmp_path):
         init(opened)
     assert "commit = false for c" in caught.value.hint
     assert contents(tmp_path) == {}
+
+
+@pytest.mark.servers
+def test_o02_on_a_server_that_ignores_conditions_there_is_no_store_to_save_to(tmp_path, monkeypatch):
+    """rclone's own: refused before anything is kept, and nobody can save past the refusal."""
+    with RcloneServer(buckets=["bucket"]) as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        options = {"endpoint": server.endpoint}
+        targets = [TargetConfig(name=name, url=f"s3://bucket/{name}", options=options) for name in "abc"]
+        config = Config(name="store", code="2+1", targets=targets)
+        opened = Opened(config)
+        with pytest.raises(TargetUnusable, match="put-if-absent overwrites"):
+            init(opened)
+        assert [entry for target in opened.targets.values() for entry in target.list("")] == []
+        with pytest.raises(NotFoundError, match=r"no store|not a store"):
+            Commit(opened, "run", config.places).begin()
 
 
 def test_it_may_hold_fragments(tmp_path):
