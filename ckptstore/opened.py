@@ -211,6 +211,7 @@ def protocol_errors() -> Iterator[None]:
 _PROTOCOL_ERRORS: dict[type[manifests.ManifestError], tuple[type[CkptStoreError], str]] = {
     manifests.Fenced: (ConflictError, "a newer session saves this run: stop this job, or open the run again"),
     manifests.Voided: (ConflictError, "the save was given up as dead and collected: save again"),
+    manifests.BeingCollected: (ConflictError, "it can't be undeleted any more; see what is left with: ckpt ls"),
     manifests.Conflict: (ConflictError, "look at what is there with: ckpt log"),
     manifests.InDoubt: (CommitInDoubt, "look with: ckpt ls; what is listed there is committed"),
     manifests.NoQuorum: (OutOfReach, "run: ckpt doctor"),

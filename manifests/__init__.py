@@ -8,6 +8,7 @@ registers that can put if absent, which of them count. Nothing here does I/O of 
 from manifests import paths
 from manifests.errors import (
     BadCompression,
+    BeingCollected,
     Conflict,
     DigestMismatch,
     DuplicateKey,
@@ -79,6 +80,7 @@ __all__ = [
     "FORMAT",
     "BadCompression",
     "Begun",
+    "BeingCollected",
     "Checkpoint",
     "Chunk",
     "CodeSpec",

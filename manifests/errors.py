@@ -29,6 +29,7 @@
     ├── NotAStore                   no register holds a store, or all hold another one
     ├── NotConditional              a register overwrote where it was to put only if absent
     ├── NoSuchCheckpoint            the run has no such save
+    ├── BeingCollected              a deleted save is past its grace period: what it names is being removed
     ├── Conflict                    another writer was there first
     ├── Fenced                      a newer session of the run exists
     ├── InDoubt                     neither committed nor refused: look before trying again
@@ -41,6 +42,7 @@ from typing import Any
 
 __all__ = [
     "BadCompression",
+    "BeingCollected",
     "Conflict",
     "DigestMismatch",
     "DuplicateKey",
@@ -224,6 +226,10 @@ class NotConditional(ManifestError):
 
 class NoSuchCheckpoint(ManifestError):
     """The run has no save of this session and ordinal."""
+
+
+class BeingCollected(ManifestError):
+    """A deleted save is past its grace period, and a collector removes what it names, or may do so."""
 
 
 class Conflict(ManifestError):

@@ -1,14 +1,15 @@
 """The commit targets of a store, together: the protocol as plain blocking calls."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
 
-from manifests import change, commit, heal, marks, membership, paths
+from manifests import change, collect, commit, heal, marks, membership, paths
 from manifests.history import History, read_history
 from manifests.log import Event, read_log
+from manifests.paths import SaveKey
 from manifests.problems import Problem
 from manifests.quorum import Scope, View, survey, with_view
 from manifests.registers import Register, Steps, T, drive
@@ -185,7 +186,7 @@ class Group:
         self._drive(marks.delete(self._scope, run, (session, ordinal), _now()))
 
     def undelete(self, run: str, session: str, ordinal: int) -> None:
-        """Undo every delete mark that stands on a save. Raises NoSuchCheckpoint, InDoubt."""
+        """Undo every delete mark that stands on a save. Raises NoSuchCheckpoint, BeingCollected, InDoubt."""
         self._drive(marks.undelete(self._scope, run, (session, ordinal), _now()))
 
     def tag(self, run: str, session: str, ordinal: int, tag: str) -> None:
@@ -196,10 +197,24 @@ class Group:
         """Take a tag from the save that has it; nothing happens where none has. Raises InDoubt."""
         self._drive(marks.untag(self._scope, run, paths.check_label(tag), _now()))
 
+    # -- collecting ----------------------------------------------------------------------------------------
+
+    def collect(self, run: str, of: SaveKey, deletes: Collection[str]) -> Literal["collected", "kept"]:
+        """End a deleted save for good, by one of its marks `deletes`; see `collect.collect`."""
+        return self._drive(collect.collect(self._scope, run, of, deletes, _now()))
+
+    def bury(self, run: str, of: SaveKey) -> Literal["voided", "saved"]:
+        """End a save given up, so that it can never commit; see `collect.bury`."""
+        return self._drive(collect.bury(self._scope, run, of, _now()))
+
+    def clear(self, run: str) -> int:
+        """Remove what is left of the votes on saves that have ended; return how many copies."""
+        return self._attempt(lambda view: collect.clear(view, run), fresh=True)
+
     # -- repair --------------------------------------------------------------------------------------------
 
     def settle(self, run: str) -> heal.Healed:
-        """Complete the manifests and marks that were seen on too few targets."""
+        """Complete what was seen on too few targets."""
         return self._attempt(lambda view: heal.settle(view, run), fresh=True)
 
     def heal(self, run: str) -> heal.Healed:

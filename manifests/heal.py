@@ -14,7 +14,7 @@ from manifests.problems import Problem, problems_in, refuse_newer
 from manifests.quorum import View
 from manifests.registers import Batch, Request, Steps
 from manifests.schema import Manifest
-from manifests.votes import Votes, list_votes, read_copies, vote_path, votes_in
+from manifests.votes import Votes, list_votes, read_copies, vote_path, votes_in, votes_that_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +106,19 @@ def heal(view: View, run: str) -> Steps[Healed | None]:
     is put where a newer release wrote some of it.
     """
     votes = yield from list_votes(view, run)
-    names = votes_in(votes, *paths.FOLDERS)
+    names = votes_that_count(votes, *paths.FOLDERS)
     yield from read_copies(view, run, votes, names, set(names))
     return (yield from _put_right(view, run, votes, names))
 
 
 def settle(view: View, run: str) -> Steps[Healed | None]:
-    """Complete the manifests and marks that were seen on too few targets. None: targets changed meanwhile.
+    """Complete what was seen on too few targets: manifests, marks, notes of what was collected.
 
-    A run in which nothing is in doubt costs one list a target.
+    None: targets changed meanwhile. A run in which nothing is in doubt costs one list a target.
     """
     votes = yield from list_votes(view, run)
-    names = [n for n in votes_in(votes, paths.MARKS, paths.MANIFESTS) if not view.is_complete(votes.holders[n])]
+    folders = paths.MARKS, paths.MANIFESTS, paths.COLLECTED
+    names = [n for n in votes_that_count(votes, *folders) if not view.is_complete(votes.holders[n])]
     names += sorted(contested_manifests(votes).difference(names))
     yield from read_copies(view, run, votes, names, set(names))
     return (yield from _put_right(view, run, votes, names))

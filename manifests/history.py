@@ -5,7 +5,7 @@ no delete mark stands; its data was durable before its manifest was first put. `
 session's that holds a live save, its highest ordinal: never the highest step, name or time.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from manifests import paths
@@ -13,9 +13,9 @@ from manifests.errors import ManifestError
 from manifests.paths import SaveKey
 from manifests.problems import Problem, problems_in
 from manifests.quorum import View
-from manifests.registers import Steps
+from manifests.registers import Batch, Request, Steps
 from manifests.schema import Manifest, Mark
-from manifests.votes import Votes, list_votes, read_copies, votes_in
+from manifests.votes import Votes, collected_in, list_votes, read_copies, vote_path, votes_in, votes_that_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Checkpoint:
     `manifest`: the one that counts, the highest (version, random). `versions`: all of them in that order,
     every one of which keeps the objects it names. `seen_on`: the targets that hold version 1. `complete`:
     those are enough for t losses to leave one; a save that isn't may be in doubt, still being committed, or
-    partly lost, and is loadable. `deletes`: ids of the delete marks that stand. `tags`: those that name this
-    save.
+    partly lost, and is loadable. `deletes`: ids of the delete marks that stand; `collecting`: ids of those that
+    a collector carries out, be they undone since. `tags`: those that name this save.
     """
 
     session: str
@@ -37,6 +37,7 @@ class Checkpoint:
     complete: bool
     tags: tuple[str, ...] = ()
     deletes: tuple[str, ...] = ()
+    collecting: tuple[str, ...] = ()
 
     @property
     def key(self) -> SaveKey:
@@ -60,7 +61,8 @@ class History:
 
     `checkpoints`: the live ones. `deleted`: those with a delete mark that stands. `latest`: the last of
     `checkpoints`. `begun`: saves begun of which no manifest was seen: in progress, or given up. `voided`:
-    saves of which only voids were seen. `sessions`: openings for saving, oldest first. `problems`: what
+    saves of which only voids were seen. `collected`: saves that are gone for good, voided ones too. `sessions`:
+    openings for saving, oldest first. `problems`: what
     couldn't be read; where one of them is `newer`, nothing may be written, pruned or collected in this run.
     `latest_in_doubt`: a problem that leaves open whether `latest` is the latest (see `_doubt`); None where it is.
     """
@@ -70,6 +72,7 @@ class History:
     deleted: tuple[Checkpoint, ...]
     begun: tuple[SaveKey, ...]
     voided: tuple[SaveKey, ...]
+    collected: tuple[SaveKey, ...]
     sessions: tuple[str, ...]
     problems: tuple[Problem, ...]
     latest_in_doubt: Problem | None
@@ -100,18 +103,36 @@ def read_history(view: View, run: str, *, glimpse: bool = False) -> Steps[Histor
     a new view.
     """
     votes = yield from list_votes(view, run)
-    contested = contested_manifests(votes)
-    yield from read_copies(view, run, votes, votes_in(votes, paths.MANIFESTS, paths.MARKS), contested)
+    names = votes_that_count(votes, paths.MANIFESTS, paths.MARKS)
+    yield from read_copies(view, run, votes, names, contested_manifests(votes))
+    vanished = {paths.save_of(name) for name in names if name not in votes.copies}
+    explained = yield from _find_collected(view, run, votes, vanished)
     kept = yield from view.check(votes.heard)
-    if kept != votes.heard or not (glimpse or view.can_read(kept)):
+    if not explained or kept != votes.heard or not (glimpse or view.can_read(kept)):
         return None
     return assemble(view, run, votes)
 
 
+def _find_collected(view: View, run: str, votes: Votes, saves: Collection[SaveKey]) -> Steps[bool]:
+    """Look for the notes of saves of which a vote was gone between listing and reading it.
+
+    Otherwise a save would be taken for live whose delete mark a collector has just removed. Adds the notes to `votes`;
+    False where one is not there.
+    """
+    asked = [(paths.collected_name(*save), target) for save in sorted(saves) for target in sorted(votes.heard)]
+    if not asked:
+        return True
+    replies = yield Batch([[Request(target, "get", vote_path(view, target, run, name))] for name, target in asked])
+    for (name, target), (reply,) in zip(asked, replies, strict=True):
+        if isinstance(reply, bytes):
+            votes.holders[name] = (*votes.holders.get(name, ()), target)
+    return all(paths.collected_name(*save) in votes.holders for save in saves)
+
+
 def contested_manifests(votes: Votes) -> set[str]:
     """Return the inner names of the manifests that may be a void on some of the targets."""
-    voiding = {paths.save_of(name) for name in votes_in(votes, paths.VOIDING)}
-    return {name for name in votes_in(votes, paths.MANIFESTS) if paths.save_of(name) in voiding}
+    voiding = {paths.save_of(name) for name in votes_that_count(votes, paths.VOIDING)}
+    return {name for name in votes_that_count(votes, paths.MANIFESTS) if paths.save_of(name) in voiding}
 
 
 def assemble(view: View, run: str, votes: Votes) -> History:
@@ -122,7 +143,7 @@ def assemble(view: View, run: str, votes: Votes) -> History:
     undone = {mark.undoes for mark in marks.values() if mark.kind in {"undelete", "untag"}}
     standing = {random: mark for random, mark in marks.items() if random not in undone}
     checkpoints = [_checkpoint(view, votes, key, saves[key], standing) for key in sorted(saves, key=order)]
-    begun = {paths.save_of(name) for name in votes_in(votes, paths.BEGUN)}
+    begun = {paths.save_of(name) for name in votes_that_count(votes, paths.BEGUN)}
     unreadable = {problem.save for problem in problems if problem.fatal}
     return History(
         run,
@@ -130,6 +151,7 @@ def assemble(view: View, run: str, votes: Votes) -> History:
         tuple(c for c in checkpoints if c.deleted),
         tuple(sorted(begun - saves.keys() - voided - unreadable, key=order)),
         tuple(sorted(voided, key=order)),
+        tuple(sorted(collected_in(votes), key=order)),
         tuple(sorted(map(paths.below_folder, votes_in(votes, paths.SESSIONS)), key=paths.split_session)),
         tuple(problems),
         _doubt(checkpoints, problems, {mark.of for mark in standing.values() if mark.kind == "delete"}),
@@ -165,7 +187,7 @@ def _saves(votes: Votes) -> tuple[dict[SaveKey, dict[str, Manifest]], set[SaveKe
     """Return the manifests of each save by inner name, and the saves of which only voids were seen."""
     saves: dict[SaveKey, dict[str, Manifest]] = {}
     voids: set[SaveKey] = set()
-    for name in votes_in(votes, paths.MANIFESTS):
+    for name in votes_that_count(votes, paths.MANIFESTS):
         manifests = [copy for copy in votes.copies.get(name, {}).values() if isinstance(copy, Manifest)]
         for manifest in manifests:
             if manifest.kind == "void":
@@ -184,7 +206,7 @@ def _damaged_register(votes: Votes, key: SaveKey) -> bool:
 def _marks(votes: Votes) -> dict[str, Mark]:
     """Return the marks by their random part."""
     found: dict[str, Mark] = {}
-    for name in votes_in(votes, paths.MARKS):
+    for name in votes_that_count(votes, paths.MARKS):
         for copy in votes.copies.get(name, {}).values():
             if isinstance(copy, Mark):
                 found[paths.split_mark(paths.below_folder(name))[2]] = copy
@@ -206,6 +228,7 @@ def _checkpoint(
         view.is_complete(seen_on),
         tuple(sorted({mark.tag for mark in own.values() if mark.kind == "tag" and mark.tag})),
         tuple(sorted(random for random, mark in own.items() if mark.kind == "delete")),
+        tuple(sorted({mark.undoes for mark in own.values() if mark.kind == "collect" and mark.undoes})),
     )
 
 

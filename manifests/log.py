@@ -16,7 +16,13 @@ from manifests.schema import Begun, Manifest, Mark, Session
 from manifests.votes import read_vote
 
 _KINDS = {"save": "committed", "repair": "repaired", "copy": "copied", "void": "voided"}
-_MARKS = {"delete": "deleted", "undelete": "undeleted", "tag": "tagged", "untag": "untagged"}
+_MARKS = {
+    "delete": "deleted",
+    "undelete": "undeleted",
+    "tag": "tagged",
+    "untag": "untagged",
+    "collect": "collecting",
+}
 _RANKS = ("opened", "begun", "committed", "voided")
 """Of what has no time of its own, or the same: the order in which it can happen."""
 
@@ -69,6 +75,8 @@ def _events(vote: Vote) -> list[Event]:
             return [Event("opened", document.created, document.session)]
         case Begun() if paths.folder_of(vote.name) == paths.BEGUN:
             return [Event("begun", document.created, document.session, document.ordinal)]
+        case Begun() if paths.folder_of(vote.name) == paths.COLLECTED:
+            return [Event("collected", "", document.session, document.ordinal)]
         case Mark():
             name = _MARKS.get(document.kind, document.kind)
             return [Event(name, document.created, *document.of, tag=document.tag)]

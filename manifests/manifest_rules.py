@@ -5,7 +5,7 @@ from manifests.errors import UnsafeName, shown
 from manifests.schema import Begun, Identity, Manifest, Mark, Members, Reference, Session, Standing
 
 MANIFEST_KINDS = ("save", "repair", "copy", "void")
-MARK_KINDS = ("delete", "undelete", "tag", "untag")
+MARK_KINDS = ("delete", "undelete", "tag", "untag", "collect")
 
 MAX_DOCUMENT_BYTES = 512 << 20
 """Largest document written or read: twice the record of a shard with the largest safetensors header."""
@@ -88,6 +88,8 @@ def check_mark(mark: Mark) -> None:
             checks.absent(mark.tag, "tag", "a deletion has none")
         case "undelete":
             checks.present(mark.undoes, "undoes", "an undelete names the mark it undoes")
+        case "collect":
+            checks.present(mark.undoes, "undoes", "a collector names the delete mark that it carries out")
         case "tag":
             checks.present(mark.tag, "tag", "a tag has a name")
 

@@ -4,10 +4,10 @@ A delete mark beats every manifest, so that a target that was away can't bring a
 undone by another that names it; which came first by some clock never matters.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from manifests.commit import put_mark
-from manifests.errors import NoSuchCheckpoint, NotUnderstood
+from manifests.errors import BeingCollected, NoSuchCheckpoint, NotUnderstood
 from manifests.history import Checkpoint, History, read_history
 from manifests.paths import SaveKey
 from manifests.quorum import Scope, with_view
@@ -41,10 +41,24 @@ def delete(scope: Scope, run: str, of: SaveKey, created: str) -> Steps[None]:
 
 
 def undelete(scope: Scope, run: str, of: SaveKey, created: str) -> Steps[None]:
-    """Undo every delete mark that stands on a save. Raises NoSuchCheckpoint, NotUnderstood, NoQuorum, InDoubt."""
+    """Undo every delete mark that stands on a save.
+
+    Raises NoSuchCheckpoint, BeingCollected, NotUnderstood, NoQuorum, InDoubt. Looks once more when the marks are
+    put: a collector that began meanwhile may not have seen them.
+    """
     _, checkpoint = yield from find(scope, run, of)
+    _refuse_collecting(run, checkpoint, checkpoint.deletes)
     for random in checkpoint.deletes:
         yield from put_mark(scope, run, Mark(kind="undelete", of=of, undoes=random, created=created))
+    _, after = yield from find(scope, run, of)
+    _refuse_collecting(run, after, checkpoint.deletes)
+
+
+def _refuse_collecting(run: str, checkpoint: Checkpoint, deletes: Collection[str]) -> None:
+    if not set(checkpoint.collecting).isdisjoint(deletes):
+        session, ordinal = checkpoint.key
+        message = f"{run}: save {ordinal} of session {session} is past its grace period and is being removed"
+        raise BeingCollected(message, run=run, session=session, ordinal=ordinal)
 
 
 def tag(scope: Scope, run: str, of: SaveKey, name: str, created: str) -> Steps[None]:

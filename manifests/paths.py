@@ -19,7 +19,8 @@ INCARNATIONS = "incarnations/"
 RUNS = "runs/"
 
 SESSIONS, BEGUN, VOIDING, MANIFESTS, MARKS = "sessions", "begun", "voiding", "manifests", "marks"
-FOLDERS = (SESSIONS, BEGUN, VOIDING, MANIFESTS, MARKS)
+COLLECTED = "collected"
+FOLDERS = (SESSIONS, BEGUN, VOIDING, MANIFESTS, MARKS, COLLECTED)
 """The folders of votes, below `commit_prefix`."""
 
 MAX_NUMBER = 999_999_999
@@ -157,6 +158,11 @@ def voiding_name(session: str, ordinal: int) -> str:
     return f"{VOIDING}/{save_name(session, ordinal)}"
 
 
+def collected_name(session: str, ordinal: int) -> str:
+    """Return the inner name of the note that a save is gone for good; its name alone says it, for ever."""
+    return f"{COLLECTED}/{save_name(session, ordinal)}"
+
+
 def manifest_name(session: str, ordinal: int, version: int, random: str | None = None) -> str:
     """Return the inner name of a manifest. Version 1, a register, has no random part; later ones must have one."""
     if (version == 1) != (random is None):
@@ -166,12 +172,12 @@ def manifest_name(session: str, ordinal: int, version: int, random: str | None =
 
 
 def mark_name(session: str, ordinal: int, random: str) -> str:
-    """Return the inner name of a delete, undelete, tag or untag mark on a checkpoint."""
+    """Return the inner name of a mark (delete, undelete, tag, untag, collect) on a checkpoint."""
     return f"{MARKS}/{save_name(session, ordinal)}/{check_token(random)}"
 
 
 def folder_of(name: str) -> str:
-    """Return the folder of an inner name, one of SESSIONS, BEGUN, VOIDING, MANIFESTS and MARKS if it is a vote's."""
+    """Return the folder of an inner name, one of FOLDERS if it is a vote's."""
     return name.partition("/")[0]
 
 

@@ -48,13 +48,16 @@ class Register(Protocol):
     def list(self, prefix: str) -> list[str]:
         """Return the paths of all objects that start with `prefix`, which ends in a slash."""
 
+    def delete(self, path: str) -> None:
+        """Remove the object; none there is well."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """One call of a register's verb."""
 
     target: str
-    verb: Literal["get", "put_if_absent", "put", "list"]
+    verb: Literal["get", "put_if_absent", "put", "list", "delete"]
     path: str
     data: bytes = b""
 
@@ -163,3 +166,6 @@ def perform(request: Request, registers: Mapping[str, Register]) -> Reply:
             return None
         case "list":
             return tuple(sorted(register.list(request.path)))
+        case "delete":
+            register.delete(request.path)
+            return None

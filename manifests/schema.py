@@ -183,7 +183,10 @@ class Manifest(Document, kw_only=True):
 
 
 class Mark(Document, kw_only=True):
-    """A fact about a checkpoint that is only ever added. `kind`: "delete", "undelete", "tag" or "untag"."""
+    """A fact about a checkpoint that is only ever added. `kind`: "delete", "undelete", "tag", "untag" or "collect".
+
+    `undoes`: the random part of the mark that this one undoes, or carries out if it is of kind "collect".
+    """
 
     kind: str
     of: tuple[str, int]

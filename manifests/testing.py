@@ -27,9 +27,9 @@ def save_manifest(run: str, session: str, ordinal: int, *, step: int | None = No
 class MemoryRegister:
     """A register in memory, with faults.
 
-    `down`, `failing`: out of reach. `lose_before`, `lose_after`: so many puts whose reply is lost before, or after,
-    they took effect. `hold_late`: puts are lost now and take effect when `land` is called. `refuse_empty`: so many
-    put-if-absents are refused although nothing is there (a spurious 409). `conditional` False: put-if-absent
+    `down`, `failing`: out of reach. `lose_before`, `lose_after`: so many puts and deletes whose reply is lost before,
+    or after, they took effect. `hold_late`: they are lost now and take effect when `land` is called. `refuse_empty`: so
+    many put-if-absents are refused although nothing is there (a spurious 409). `conditional` False: put-if-absent
     overwrites and reports success, as a store does that ignores If-None-Match. `requests` counts the calls.
     """
 
@@ -70,6 +70,11 @@ class MemoryRegister:
         """As `Register.put`."""
         with self._lock:
             self._put(path, lambda: self.objects.__setitem__(path, data))
+
+    def delete(self, path: str) -> None:
+        """As `Register.delete`."""
+        with self._lock:
+            self._put(path, lambda: self.objects.pop(path, None) and None)
 
     def wipe(self) -> None:
         """Lose every object."""

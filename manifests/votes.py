@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from manifests import paths
 from manifests.errors import ManifestError, NotUnderstood, Unavailable, UnsafeName, WrongValue
+from manifests.paths import SaveKey
 from manifests.quorum import Scope, View, attempts, no_quorum, read_view, votes_needed
 from manifests.registers import Batch, Request, Steps
 from manifests.schema import Begun, Manifest, Mark, Session
@@ -180,6 +181,21 @@ def votes_in(votes: Votes, *folders: str) -> list[str]:
     return sorted(name for name in known if paths.folder_of(name) in folders)
 
 
+def collected_in(votes: Votes) -> set[SaveKey]:
+    """Return the saves that are gone for good: nothing else that is said of them counts any more."""
+    return {paths.save_of(name) for name in votes_in(votes, paths.COLLECTED)}
+
+
+def votes_that_count(votes: Votes, *folders: str) -> list[str]:
+    """Return the inner names in the given folders as `votes_in`, less what is left of saves that are gone for good."""
+    gone = collected_in(votes)
+    return [name for name in votes_in(votes, *folders) if not _is_of(name, gone)]
+
+
+def _is_of(name: str, saves: Collection[SaveKey]) -> bool:
+    return paths.folder_of(name) not in {paths.SESSIONS, paths.COLLECTED} and paths.save_of(name) in saves
+
+
 def _is_known(name: str) -> bool:
     try:
         _PARSERS[paths.folder_of(name)](paths.below_folder(name))
@@ -194,4 +210,5 @@ _PARSERS: Mapping[str, Callable[[str], object]] = {
     paths.VOIDING: paths.split_save,
     paths.MANIFESTS: paths.split_manifest,
     paths.MARKS: paths.split_mark,
+    paths.COLLECTED: paths.split_save,
 }

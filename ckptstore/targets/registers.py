@@ -48,6 +48,11 @@ class TargetRegister:
         except TargetError as error:
             raise _unavailable(error) from error
 
+    def delete(self, path: str) -> None:
+        """Remove the object; none there is well."""
+        for error in self.target.delete([path]).values():
+            raise _unavailable(error) from error
+
 
 def _unavailable(error: TargetError) -> Unavailable:
     return Unavailable(error.message, register=error.target, path=error.path)

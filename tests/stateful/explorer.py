@@ -154,7 +154,7 @@ class Explorer:
         budget = world.budget
         if budget.failures:
             yield "fails", world._replace(budget=_less(budget, "failures"))
-        if self.tables.requests[number].verb not in {"put", "put_if_absent"}:
+        if self.tables.requests[number].verb not in {"put", "put_if_absent", "delete"}:
             return
         if budget.lost and after != world.contents[k]:
             contents = _put(world.contents, k, after)

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from manifests import heal, membership, paths, quorum, standing, votes
+from manifests import collect, commit, heal, history, marks, membership, paths, quorum, standing, votes
 from manifests.quorum import Scope, View, with_view
 from manifests.registers import Batch, Request, Steps
+from manifests.schema import Mark
 from manifests.votes import Tally
 
 
@@ -147,6 +148,52 @@ def _on_one(scope: Scope, run: str, name: str, data: bytes) -> Steps[Any]:
     view = yield from quorum.read_view(scope)
     tally = yield from votes.cast(view, run, name, data)
     return tally.held or None
+
+
+@contextmanager
+def an_undelete_does_not_look_again() -> Iterator[None]:
+    """Report an undelete done when its mark is, whoever began to collect meanwhile."""
+    with mock.patch.object(marks, "_refuse_collecting"):
+        yield
+
+
+@contextmanager
+def a_collector_does_not_look_again() -> Iterator[None]:
+    """End a save as soon as it is said that its delete mark is being carried out."""
+
+    def collect_at_once(scope: Scope, run: str, of: Any, deletes: Collection[str], created: str) -> Steps[str]:
+        _, checkpoint = yield from marks.find(scope, run, of)
+        if not checkpoint.deletes:
+            return "kept"
+        mark = Mark(kind="collect", of=of, undoes=checkpoint.deletes[0], created=created)
+        yield from commit.put_mark(scope, run, mark)
+        yield from collect._put_note(scope, run, of)
+        return "collected"
+
+    with mock.patch.object(collect, "collect", collect_at_once):
+        yield
+
+
+@contextmanager
+def a_vote_that_vanished_is_not_missed() -> Iterator[None]:
+    """Read on where a vote was listed and is gone, as if it had never been there."""
+
+    def shrugging(*_: object) -> Steps[bool]:
+        return True
+        yield Batch(())
+
+    with mock.patch.object(history, "_find_collected", shrugging):
+        yield
+
+
+@contextmanager
+def votes_are_cleared_on_one_note() -> Iterator[None]:
+    """Clear what is left of a save of which a single target says that it has ended."""
+    with (
+        mock.patch.object(collect, "complete_vote", _on_one),
+        mock.patch.object(View, "is_complete", return_value=True),
+    ):
+        yield
 
 
 Mutant = Callable[[], Any]

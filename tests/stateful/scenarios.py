@@ -9,12 +9,12 @@ from unittest import mock
 from actors import Fact, Phase
 from explorer import Budget, Explorer, World
 
-from manifests import commit, heal, membership, quorum
+from manifests import collect, commit, heal, marks, membership, quorum
 from manifests.errors import ManifestError
 from manifests.group import Group, init_store
 from manifests.history import History, read_history
-from manifests.quorum import Scope, with_view
-from manifests.registers import drive
+from manifests.quorum import Scope, View, with_view
+from manifests.registers import Steps, drive
 from manifests.schema import Mark
 from manifests.testing import MemoryRegister, save_manifest
 
@@ -22,6 +22,18 @@ RUN = "r"
 SESSION = "000001.one"
 VOTES = frozenset({"votes"})
 Save = tuple[str, int]
+
+
+class Anything(tuple[str, ...]):
+    """Contains whatever it is asked for: every delete mark is past its grace period."""
+
+    __slots__ = ()
+
+    def __contains__(self, item: object) -> bool:
+        return True
+
+
+ANY = Anything()
 
 
 def a_store(n: int, t: int) -> dict[str, MemoryRegister]:
@@ -64,6 +76,42 @@ def deleter(ordinal: int = 1, session: str = SESSION) -> Phase:
     return Phase(lambda scope: commit.put_mark(scope, RUN, mark), fact, VOTES)
 
 
+def undeleter(ordinal: int = 1, session: str = SESSION) -> Phase:
+    """Take back the delete marks of a save."""
+
+    def fact(outcome: Any) -> Fact | None:
+        return ("undeleted", (session, ordinal)) if outcome is None else None
+
+    return Phase(lambda scope: marks.undelete(scope, RUN, (session, ordinal), "now"), fact, VOTES)
+
+
+def collector(ordinal: int = 1, session: str = SESSION) -> Phase:
+    """End a save whose delete marks are all past their grace period."""
+
+    def fact(outcome: Any) -> Fact | None:
+        return ("collected", (session, ordinal)) if outcome == "collected" else None
+
+    return Phase(lambda scope: collect.collect(scope, RUN, (session, ordinal), ANY, "now"), fact, VOTES)
+
+
+def burier(ordinal: int = 1, session: str = SESSION) -> Phase:
+    """End a save that was given up."""
+
+    def fact(outcome: Any) -> Fact | None:
+        return ("voided", (session, ordinal)) if outcome == "voided" else None
+
+    return Phase(lambda scope: collect.bury(scope, RUN, (session, ordinal), "now"), fact, VOTES)
+
+
+def clearer() -> Phase:
+    """Remove what is left of the votes on ended saves."""
+    return Phase(lambda scope: with_view(scope, None, _clear), lambda outcome: None, VOTES)
+
+
+def _clear(view: View) -> Steps[int | None]:
+    return collect.clear(view, RUN)
+
+
 def repairer(target: str) -> Phase:
     """Re-admit a target."""
     writes = VOTES | {f"standing of {target}"}
@@ -86,43 +134,50 @@ def reader() -> Phase:
     return Phase(lambda scope: with_view(scope, None, lambda view: read_history(view, RUN)), fact)
 
 
+Reading = tuple[set[Save], set[Save], set[Save]]
+FACTS = ("committed", "voided", "deleted", "undeleted", "collected")
+
+
 # -- promises ----------------------------------------------------------------------------------------------
 
 
 class Promises:
     """Checks a world, through every set of targets that a reader may have to do with."""
 
-    def __init__(self, t: int) -> None:
-        self.t = t
-        self._seen: dict[tuple[int, ...], list[tuple[set[Save], set[Save]]]] = {}
+    def __init__(self, t: int, undeleting: frozenset[Save]) -> None:
+        self.t, self.undeleting = t, undeleting
+        self._seen: dict[tuple[int, ...], list[Reading]] = {}
         self._ends: dict[tuple[tuple[int, ...], frozenset[Fact]], str | None] = {}
 
     def check(self, explorer: Explorer, world: World) -> str | None:
         """Check what was reported against what can be read now, at once, from any R targets that count."""
         if not world.facts:
             return None
-        saves = {
-            kind: {save for what, save in world.facts if what == kind} for kind in ("committed", "voided", "deleted")
-        }
-        for live, dead in self._readings(explorer, world.contents):
-            if lost := saves["committed"] - live - dead:
+        saves = {kind: {save for what, save in world.facts if what == kind} for kind in FACTS}
+        for live, dead, ended in self._readings(explorer, world.contents):
+            if lost := saves["committed"] - live - dead - (ended & saves["deleted"]):
                 return f"lost: {lost} was reported committed"
-            if back := saves["voided"] & (live | dead):
-                return f"back: {back} was reported voided"
-            if back := saves["deleted"] & live:
+            if back := (saves["voided"] | saves["collected"]) & (live | dead):
+                return f"back: {back} was reported voided or collected"
+            if back := (saves["deleted"] & live) - self.undeleting:
                 return f"back: {back} was reported deleted"
+            if gone := saves["undeleted"] - live:
+                return f"gone: {gone} was reported undeleted"
         return self._check_reads(explorer, world)
 
     @staticmethod
     def _check_reads(explorer: Explorer, world: World) -> str | None:
         """Check what readers saw, request by request, against what had been reported before they began."""
+        before = {kind: {save for what, save in explorer.first.facts if what == kind} for kind in FACTS}
         for what, read in world.facts:
-            if what == "read" and any(save not in read for _, save in explorer.first.facts):
+            if what == "read" and not before["committed"] - before["deleted"] <= read:
                 return f"a reader saw {set(read)} and not what had been committed before"
+            if what == "read" and read & before["deleted"]:
+                return f"a reader saw {set(read)}, which had been deleted before"
         return None
 
-    def _readings(self, explorer: Explorer, contents: tuple[int, ...]) -> list[tuple[set[Save], set[Save]]]:
-        """Return (live, deleted) as read from each smallest set of targets that a reading may be made from."""
+    def _readings(self, explorer: Explorer, contents: tuple[int, ...]) -> list[Reading]:
+        """Return (live, deleted, ended) as read from each smallest set of targets that a reading may be made from."""
         if contents not in self._seen:
             valid = explorer.tables.valid(contents)
             need = len(explorer.names) - self.t
@@ -131,12 +186,12 @@ class Promises:
         return self._seen[contents]
 
     @staticmethod
-    def _read(registers: dict[str, MemoryRegister], names: Sequence[str]) -> tuple[set[Save], set[Save]]:
+    def _read(registers: dict[str, MemoryRegister], names: Sequence[str]) -> Reading:
         for name, register in registers.items():
             register.down = name not in names
         scope = Scope([*registers], "s", lambda: "unused")
         history = drive(with_view(scope, None, lambda view: read_history(view, RUN)), registers)
-        return {c.key for c in history.checkpoints}, {c.key for c in history.deleted}
+        return {c.key for c in history.checkpoints}, {c.key for c in history.deleted}, {*history.collected}
 
     def check_end(self, explorer: Explorer, world: World) -> str | None:
         """After the faults: repair once, then a new save must succeed at the first try, with nothing lost."""
@@ -166,8 +221,8 @@ class Promises:
 class Scenario:
     """N registers of which t may be lost, what acts on them, and how often each fault may happen.
 
-    `committed`: save 1 is committed before anything else happens. `coarse`: see `Explorer`. At most
-    `attempts` are made by each operation.
+    `committed`: save 1 is committed before anything else happens; `deleted`: and deleted. `undeleting`: the saves that
+    somebody tries to undelete. `coarse`: see `Explorer`. At most `attempts` are made by each operation.
     """
 
     n: int
@@ -175,6 +230,8 @@ class Scenario:
     actors: dict[str, list[Phase]]
     budget: Budget
     committed: bool = False
+    deleted: bool = False
+    undeleting: frozenset[Save] = frozenset()
     coarse: bool = True
     attempts: int = 2
 
@@ -186,12 +243,16 @@ class Scenario:
             scope = Scope([*registers], "s", lambda: "unused")
             drive(commit.commit(scope, save_manifest(RUN, SESSION, 1)), registers)
             facts = frozenset({("committed", (SESSION, 1))})
+        if self.deleted:
+            scope = Scope([*registers], "s", lambda: "deleted")
+            drive(commit.put_mark(scope, RUN, Mark(kind="delete", of=(SESSION, 1))), registers)
+            facts |= {("deleted", (SESSION, 1))}
         contents = {name: register.objects for name, register in registers.items()}
         with mock.patch.object(quorum, "ATTEMPTS", self.attempts):
             explorer = Explorer(
                 self.t, contents, self.actors, self.budget, facts, coarse=self.coarse, max_worlds=max_worlds
             )
-            promises = Promises(self.t)
+            promises = Promises(self.t, self.undeleting)
             explorer.check, explorer.check_end = promises.check, promises.check_end
             explorer.run()
         return explorer

@@ -31,7 +31,7 @@ class Operation:
         request = lane[len(self._replies[i])]
         register = self._registers.get(request.target)
         if register is not None and fault != "none":
-            _arm(register, fault, putting=request.verb in {"put", "put_if_absent"})
+            _arm(register, fault, putting=request.verb not in {"get", "list"})
         try:
             self._replies[i].append(perform(request, self._registers))
         except Unavailable as error:

@@ -6,7 +6,23 @@
 import mutants
 import pytest
 from explorer import Budget, Violation
-from scenarios import Scenario, deleter, reader, repairer, saver, settler, voider
+from scenarios import (
+    SESSION,
+    Scenario,
+    burier,
+    clearer,
+    collector,
+    deleter,
+    reader,
+    repairer,
+    saver,
+    settler,
+    undeleter,
+    voider,
+)
+
+DELETED = {"committed": True, "deleted": True, "attempts": 1}
+UNDELETING = frozenset({(SESSION, 1)})
 
 SMALL = {
     "one register: a saver and a collector, every fault": Scenario(
@@ -54,6 +70,29 @@ SMALL = {
         Budget(crashes=1, failures=1),
         attempts=1,
     ),
+    "one register: a collector and an undeleter, every fault": Scenario(
+        1,
+        0,
+        {"C": [collector()], "U": [undeleter()]},
+        Budget(failures=1, late=1, crashes=1),
+        undeleting=UNDELETING,
+        **DELETED,
+    ),
+    "two registers: a collector that clears, an undeleter": Scenario(
+        2, 1, {"C": [collector(), clearer()], "U": [undeleter()]}, Budget(), undeleting=UNDELETING, **DELETED
+    ),
+    "two registers: a collector that clears, a wipe, a repairer": Scenario(
+        2, 1, {"C": [collector(), clearer()], "R": [repairer("a")]}, Budget(wipes=1), **DELETED
+    ),
+    "request by request: a collector that clears, a reader": Scenario(
+        2, 1, {"C": [collector(), clearer()], "X": [reader()]}, Budget(), coarse=False, **DELETED
+    ),
+    "two registers: a collector that clears, a writer that completes": Scenario(
+        2, 1, {"C": [collector(), clearer()], "T": [settler()]}, Budget(late=1), **DELETED
+    ),
+    "two registers: a saver, a burier that clears, a lost reply": Scenario(
+        2, 1, {"S": [saver()], "B": [burier(), clearer()]}, Budget(lost=1), attempts=1
+    ),
     "three registers: a saver, failures, a wipe": Scenario(
         3, 1, {"S": [saver()], "R": [repairer("a")]}, Budget(wipes=1, failures=2), attempts=1
     ),
@@ -65,6 +104,18 @@ SMALL = {
 LARGE = {
     "three registers: a saver that dies, a writer that completes, a collector, a late put": Scenario(
         3, 1, {"S": [saver()], "T": [settler()], "V": [voider()]}, Budget(crashes=1, late=1), attempts=1
+    ),
+    "three registers: a collector that clears, an undeleter, a late put": Scenario(
+        3, 1, {"C": [collector(), clearer()], "U": [undeleter()]}, Budget(late=1), undeleting=UNDELETING, **DELETED
+    ),
+    "three registers: a collector that clears, a wipe, a repairer, a lost reply": Scenario(
+        3, 1, {"C": [collector(), clearer()], "R": [repairer("a")]}, Budget(wipes=1, lost=1), **DELETED
+    ),
+    "three registers: a saver, a burier that clears, a late put": Scenario(
+        3, 1, {"S": [saver()], "B": [burier(), clearer()]}, Budget(late=1), attempts=1
+    ),
+    "two registers: two collectors that clear, a lost reply": Scenario(
+        2, 1, {"C": [collector(), clearer()], "D": [collector(), clearer()]}, Budget(lost=1), **DELETED
     ),
     "three registers: a delete, two targets wiped in turn": Scenario(
         3,
@@ -120,6 +171,13 @@ BROKEN = [
     (mutants.a_vote_needs_one_less, "two registers: a saver that tries again, a wipe, a late put"),
     (mutants.a_reading_needs_one_less, "three registers: a saver, failures, a wipe"),
     (mutants.a_mark_counts_on_one_target, "two registers: a delete, a wipe, a late put"),
+    (mutants.an_undelete_does_not_look_again, "two registers: a collector that clears, an undeleter"),
+    (mutants.a_collector_does_not_look_again, "two registers: a collector that clears, an undeleter"),
+    (
+        mutants.a_vote_that_vanished_is_not_missed,
+        "request by request: a collector that clears, a reader",
+    ),
+    (mutants.votes_are_cleared_on_one_note, "two registers: a collector that clears, a wipe, a repairer"),
 ]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from stepping import Fault, Operation, run
 
-from manifests import change, commit, heal, marks, membership
+from manifests import change, collect, commit, heal, marks, membership, paths
 from manifests.errors import ManifestError, NoQuorum, NotAStore
 from manifests.history import History, SaveKey, order, read_history
 from manifests.quorum import Scope, survey, with_view
@@ -37,6 +37,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.voided: set[SaveKey] = set()
         self.deleted: set[SaveKey] = set()
         self.unsure: set[SaveKey] = set()
+        self.ended: set[SaveKey] = set()
         self.undeletes: dict[SaveKey, int] = {}
         self.checked: object = None
 
@@ -75,7 +76,7 @@ class GroupMachine(RuleBasedStateMachine):
     @rule(at_once=st.booleans(), data=st.data())
     def void(self, at_once: bool, data: st.DataObject) -> None:
         save = data.draw(st.sampled_from(self.begun))
-        self.start("void", save, commit.void(self.scope, RUN, *save, "now"), at_once)
+        self.start("void", save, collect.bury(self.scope, RUN, save, "now"), at_once)
 
     @precondition(lambda self: self.committed)
     @rule(at_once=st.booleans(), data=st.data())
@@ -94,6 +95,22 @@ class GroupMachine(RuleBasedStateMachine):
         self.undeletes[save] = self.undeletes.get(save, 0) + 1
         self.unsure.add(save)
         self.start("undelete", save, marks.undelete(self.scope, RUN, save, "now"), at_once)
+
+    @precondition(lambda self: self.unsure)
+    @rule(at_once=st.booleans(), data=st.data())
+    def collect(self, at_once: bool, data: st.DataObject) -> None:
+        save = data.draw(st.sampled_from(sorted(self.unsure)))
+        deletes = data.draw(st.sampled_from([*self.marked(save), ""]))
+        self.start("collect", save, collect.collect(self.scope, RUN, save, {deletes}, "now"), at_once)
+
+    @rule(at_once=st.booleans())
+    def clear(self, at_once: bool) -> None:
+        self.start("clear", None, with_view(self.scope, None, lambda view: collect.clear(view, RUN)), at_once)
+
+    def marked(self, save: SaveKey) -> list[str]:
+        """The random parts of the marks on a save, wherever they are."""
+        folder = f"/marks/{paths.save_name(*save)}/"
+        return sorted({p.rpartition("/")[2] for r in self.registers.values() for p in r.objects if folder in p})
 
     @rule(at_once=st.booleans(), data=st.data())
     def readmit(self, at_once: bool, data: st.DataObject) -> None:
@@ -178,6 +195,8 @@ class GroupMachine(RuleBasedStateMachine):
                     self.committed.add(of)
                 case "void" if operation.result == "voided":
                     self.voided.add(of)
+                case "collect" if operation.result == "collected":
+                    self.ended.add(of)
                 case "undelete":
                     self.undeletes[of] += 1
                 case _ if kind == f"delete after {self.undeletes.get(of, 0)}" and not self.undeleting(of):
@@ -191,7 +210,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def promises_hold(self) -> None:
-        told = tuple(map(len, (self.committed, self.voided, self.deleted, self.unsure)))
+        told = tuple(map(len, (self.committed, self.voided, self.deleted, self.unsure, self.ended)))
         world = (told, *(frozenset(register.objects) for register in self.registers.values()))
         if world == self.checked:
             return
@@ -213,7 +232,10 @@ class GroupMachine(RuleBasedStateMachine):
     def check(self, history: History) -> None:
         live = {checkpoint.key for checkpoint in history.checkpoints}
         dead = {checkpoint.key for checkpoint in history.deleted}
-        assert self.committed <= live | dead, "a committed save is not there"
+        ended = set(history.collected)
+        assert ended <= self.unsure | set(self.begun) - self.committed, "a save ended that nobody deleted or gave up"
+        assert self.committed - ended <= live | dead, "a committed save is not there"
+        assert not self.ended & (live | dead), "a collected save came back"
         assert self.committed - self.unsure <= live, "a save was deleted that nobody deleted"
         assert not self.voided & (live | dead), "a voided save came back"
         assert not self.deleted & live, "a deleted save came back"
