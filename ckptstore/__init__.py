@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ckptstore.config import Config, TargetConfig
     from ckptstore.errors import CkptStoreError
+    from ckptstore.retention import Retention
     from ckptstore.store import Checkpoint, Run, Store
     from ckptstore.store import open_store as open  # noqa: A004 - `ckptstore.open` is the name users know
 
-__all__ = ["Checkpoint", "CkptStoreError", "Config", "Run", "Store", "TargetConfig", "open"]
+__all__ = ["Checkpoint", "CkptStoreError", "Config", "Retention", "Run", "Store", "TargetConfig", "open"]
 __version__ = "0.1.0"
 
 _HOMES = {
     "Checkpoint": ("store", "Checkpoint"),
     "CkptStoreError": ("errors", "CkptStoreError"),
     "Config": ("config", "Config"),
+    "Retention": ("retention", "Retention"),
     "Run": ("store", "Run"),
     "Store": ("store", "Store"),
     "TargetConfig": ("config", "TargetConfig"),

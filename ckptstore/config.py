@@ -14,6 +14,7 @@ import msgspec
 
 from ckptstore.errors import ConfigError
 from ckptstore.placement import Place, full_tolerance
+from ckptstore.retention import Retention
 
 SIZE_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -47,6 +48,7 @@ class Config(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
     fragment_size: str | int = "16MiB"
     window: str | int = "512MiB"
     require_tolerance: int = 1
+    retention: Retention = Retention()
     targets: list[TargetConfig]
     folder: str = "."
     """Where relative target paths start: the folder of `store.toml`."""

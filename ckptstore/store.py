@@ -19,12 +19,14 @@ from ckptstore.events import Observer, ignore
 from ckptstore.names import check_run, check_tag, is_run
 from ckptstore.opened import Opened, protocol_errors, release, shared
 from ckptstore.placement import Survives
+from ckptstore.retention import Retention
 from ckptstore.selection import Selector, key_of, select_deleted, select_from
 from manifests import History, Manifest
 
 if TYPE_CHECKING:  # torch is imported when a state is saved or loaded, never to look at a store
     from ckptstore.dcp.background import SaveHandle
     from ckptstore.dcp.state import LoadReport
+    from ckptstore.operations.prune import PruneReport
     from ckptstore.operations.repair import RepairReport
     from ckptstore.operations.verify import VerifyReport
 
@@ -242,7 +244,7 @@ class Run:
     def delete(self, step: int | str | Selector) -> Checkpoint:
         """Hide a checkpoint: it is not listed any more, and doesn't load. Of several saves of a step the newest.
 
-        A mark is put on it and nothing else: its data stays where it is, and this release removes none. `undelete`
+        A mark is put on it and nothing else: its data stays until a `prune` after the grace period. Until then `undelete`
         takes the mark back. Raises `NotFoundError`, `CommitInDoubt`, `OutOfReach`, as do all that put marks.
         """
         found = select_from(self._history(), _selector(step))
@@ -256,6 +258,35 @@ class Run:
         with protocol_errors():
             self._opened.group.undelete(self.name, *found.key)
         return Checkpoint.of(found.manifest, found.tags)
+
+    def prune(
+        self,
+        rules: Retention | None = None,
+        *,
+        sweep_only: bool = False,
+        dry_run: bool = False,
+        read_data: bool = False,
+        unsafe_allow_remove_all: bool = False,
+        observer: Observer = ignore,
+    ) -> "PruneReport":
+        """Delete what the rules don't keep; remove what was deleted, given up or orphaned a grace period ago.
+
+        `rules`: those of store.toml unless given. `sweep_only`: delete nothing that is live. `read_data`: first read
+        every byte of the checkpoint that will be the latest, not only ask for its objects. Raises `UsageError` for
+        rules that keep nothing, unless `unsafe_allow_remove_all`.
+        """
+        from ckptstore.operations.prune import prune
+
+        return prune(
+            self._opened,
+            self.name,
+            rules or self.config.retention,
+            sweep_only=sweep_only,
+            dry_run=dry_run,
+            read_data=read_data,
+            allow_nothing=unsafe_allow_remove_all,
+            observer=observer,
+        )
 
     def tag(self, step: int | str | Selector, tag: str) -> Checkpoint:
         """Give a checkpoint a tag, and take it from the one that had it: `load(step="tag:best")` finds it.

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 
 FLOORS = [
     {"errors", "events", "dtypes"},
-    {"placement", "names", "header"},
+    {"placement", "names", "header", "retention"},
     {"config", "buffers"},
     {"targets", "tolerance"},
     {"save", "load"},

@@ -12,6 +12,7 @@ from ckptstore.cli.doctor import doctor
 from ckptstore.cli.init import init
 from ckptstore.cli.log import log
 from ckptstore.cli.ls import ls
+from ckptstore.cli.prune import prune
 from ckptstore.cli.repair import repair
 from ckptstore.cli.restore import restore
 from ckptstore.cli.save import save
@@ -20,7 +21,7 @@ from ckptstore.cli.tag import tag
 from ckptstore.cli.undelete import undelete
 from ckptstore.cli.verify import verify
 
-COMMANDS = (init, doctor, ls, show, log, save, restore, verify, repair, delete, undelete, tag, demo)
+COMMANDS = (init, doctor, ls, show, log, save, restore, verify, repair, delete, undelete, prune, tag, demo)
 
 EXIT_CODES = (
     "Exit codes: 0 well, 1 failed, 2 usage, 3 degraded but loadable, 4 data lost, 5 out of reach decides, "

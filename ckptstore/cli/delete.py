@@ -22,9 +22,9 @@ def delete(
 ) -> int:
     """Mark one checkpoint deleted.
 
-    The mark hides it: it is not listed any more, and doesn't load. Its data is not removed by this release, so
-    no room is freed, and `ckpt undelete` takes the mark back. Of several saves of one step or name the newest is
-    meant.
+    The mark hides it: it is not listed any more, and doesn't load. Its data stays for a grace period, in which
+    `ckpt undelete` takes the mark back; the next `ckpt prune` after that frees the room. Of several saves of one
+    step or name the newest is meant.
     """
     selector = selected(which, step, name, tag)
     if selector is None:
@@ -33,7 +33,9 @@ def delete(
         raise _preview(call, selector)
     deleted = call.training.delete(selector)
     undo = f"ckpt undelete {deleted.key} --run {call.run}"
-    call.output.say(f"{deleted.name} of run {call.run} is marked deleted; its data stays; take it back: {undo}")
+    call.output.say(
+        f"{deleted.name} of run {call.run} is marked deleted; its data stays until it is pruned; take it back: {undo}"
+    )
     return call.output.summary(0, run=call.run, deleted=[deleted])
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-__all__ = ["age", "count", "joined", "shape_text", "size", "survival"]
+__all__ = ["age", "count", "duration", "joined", "shape_text", "size", "survival"]
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 STEP = 1024
@@ -25,6 +25,11 @@ def age(created: str, now: datetime | None = None) -> str:
         seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(created)).total_seconds()
     except (ValueError, TypeError):
         return ""
+    return duration(seconds)
+
+
+def duration(seconds: float) -> str:
+    """`5 min`: in the largest unit that fits, cut."""
     for length, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min")):
         if seconds >= length:
             return f"{int(seconds // length)} {unit}"

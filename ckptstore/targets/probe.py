@@ -16,7 +16,10 @@ from ckptstore.errors import ObjectNotFound, ShortObject, TargetError, TargetUna
 from ckptstore.targets.base import Target
 from ckptstore.targets.retry import worth_another_try
 
-__all__ = ["Capabilities", "probe_target"]
+PROBE = "probe/"
+"""The folder of what a probe puts; it is empty again afterwards, unless the process was killed."""
+
+__all__ = ["PROBE", "Capabilities", "probe_target"]
 
 RACERS = 4  # SeaweedFS makes losers wait for up to a second each, so no more
 TRIES = 4
@@ -49,7 +52,7 @@ def probe_target(target: Target) -> Capabilities:
     Raises `TargetError` where the target can't be asked: out of reach, access denied, full. About 30 small
     requests.
     """
-    folder = f"probe/{os.urandom(8).hex()}/"
+    folder = f"{PROBE}{os.urandom(8).hex()}/"
     problems: dict[str, str] = {}
     try:
         for capability, check in CHECKS.items():

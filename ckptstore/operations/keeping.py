@@ -1,0 +1,72 @@
+"""Which checkpoints of a run the rules keep, and why. Pure."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from ckptstore.errors import NotFoundError, UsageError
+from ckptstore.retention import Retention, parse_duration
+from manifests import Checkpoint
+
+__all__ = ["Choice", "choose"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One live checkpoint: kept for `reasons`, or to be deleted where there are none."""
+
+    checkpoint: Checkpoint
+    reasons: tuple[str, ...]
+
+    @property
+    def keep(self) -> bool:
+        """Whether it stays."""
+        return bool(self.reasons)
+
+
+def choose(
+    checkpoints: Sequence[Checkpoint],
+    rules: Retention,
+    ages: Mapping[tuple[str, int], float],
+    used: Collection[tuple[str, int]] = (),
+    *,
+    allow_nothing: bool = False,
+) -> list[Choice]:
+    """Apply the rules to the live checkpoints of a run, oldest first; `ages` are their seconds since the commit.
+
+    `used`: saves whose data others use. Tags pin, and don't use up `keep_last`. The latest is always kept, but where
+    the rules keep nothing at all: that takes `allow_nothing`. Raises `UsageError` without, `NotFoundError` for a tag
+    that no checkpoint has.
+    """
+    _refuse_unknown_tags(checkpoints, rules)
+    free = [checkpoint.key for checkpoint in checkpoints if not checkpoint.tags]
+    newest = set(free[len(free) - min(rules.keep_last or 0, len(free)) :])
+    reasons = {c.key: _reasons(c, rules, newest, ages[c.key]) for c in checkpoints}
+    if any(reasons.values()):
+        reasons[checkpoints[-1].key] = reasons[checkpoints[-1].key] or ["the latest"]
+    elif checkpoints and not allow_nothing:
+        message = f"these rules keep none of {len(checkpoints)} checkpoints"
+        raise UsageError(message, hint="keep some, or say --unsafe-allow-remove-all")
+    for key in used:
+        if key in reasons:
+            reasons[key].append("its data is used by another")
+    return [Choice(checkpoint, tuple(reasons[checkpoint.key])) for checkpoint in checkpoints]
+
+
+def _refuse_unknown_tags(checkpoints: Sequence[Checkpoint], rules: Retention) -> None:
+    tags = {tag for checkpoint in checkpoints for tag in checkpoint.tags}
+    if unknown := sorted(set(rules.keep_tags) - tags):
+        there = ", ".join(sorted(tags)) or "none"
+        message = f"no checkpoint has the tag {', '.join(unknown)}; there are: {there}"
+        raise NotFoundError(message, hint="see them: ckpt ls")
+
+
+def _reasons(checkpoint: Checkpoint, rules: Retention, newest: Collection[tuple[str, int]], age: float) -> list[str]:
+    found = [f"tag {tag}" for tag in checkpoint.tags]
+    step = checkpoint.manifest.step
+    if checkpoint.key in newest:
+        found.append(f"one of the last {rules.keep_last}")
+    if rules.keep_every is not None and step is not None and step % rules.keep_every == 0:
+        found.append(f"step {step} is a multiple of {rules.keep_every}")
+    if rules.keep_within is not None and age <= parse_duration(rules.keep_within, "keep_within"):
+        found.append(f"not older than {rules.keep_within}")
+    return found

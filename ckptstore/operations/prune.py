@@ -1,0 +1,242 @@
+"""`ckpt prune`: delete what the rules don't keep, and remove what was deleted, given up or orphaned long enough ago.
+
+First a plan, then the same plan carried out. Nothing is removed at once: a checkpoint that the rules don't keep gets a
+delete mark, and only when that is older than the grace period, by the clocks of the targets, its data goes. Where
+something can't be read it is kept, and so is everything that it may name. Only the run's own objects are touched.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from ckptstore.errors import CkptStoreError, CorruptError, TargetError, UsageError
+from ckptstore.events import Observer, Progress, ignore
+from ckptstore.opened import Opened, protocol_errors
+from ckptstore.operations.ages import Ages, target_time, vote_ages
+from ckptstore.operations.inventory import named_by
+from ckptstore.operations.keeping import Choice, choose
+from ckptstore.operations.removal import Removal
+from ckptstore.operations.verify import check
+from ckptstore.retention import Retention
+from manifests import Checkpoint, History, paths
+
+CLOCK_MARGIN = 0.1
+"""How much longer than the grace period an orphan is left: clocks of two targets may run apart so much meanwhile."""
+
+__all__ = ["PruneReport", "Waiting", "prune"]
+
+SaveKey = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A deleted checkpoint that still keeps its data: for so many `seconds`, or as long as `used`."""
+
+    checkpoint: Checkpoint
+    seconds: float
+    used: bool = False
+
+
+@dataclass
+class PruneReport:
+    """What is to be done, or was.
+
+    choices   the live checkpoints: kept, and why, or deleted
+    ended     deleted checkpoints past their grace period: their data goes
+    waiting   deleted checkpoints that can still be undeleted
+    given_up  saves begun longer ago than the grace period that never committed
+    removal   the objects removed, orphans among them, or in a dry run those that would be now
+    blocked   why something had to be left that may be garbage
+    failed    what couldn't be done
+    """
+
+    run: str
+    rules: Retention
+    dry_run: bool
+    choices: list[Choice] = field(default_factory=list)
+    ended: list[Checkpoint] = field(default_factory=list)
+    waiting: list[Waiting] = field(default_factory=list)
+    given_up: list[SaveKey] = field(default_factory=list)
+    removal: Removal = field(default_factory=Removal)
+    blocked: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.removal.dry_run = self.dry_run
+
+    @property
+    def failed(self) -> list[str]:
+        """What couldn't be removed, and why."""
+        return [f"{at}: {why}" for at, why in self.removal.failed.items()]
+
+    @property
+    def deleted(self) -> list[Checkpoint]:
+        """The live checkpoints that the rules don't keep."""
+        return [choice.checkpoint for choice in self.choices if not choice.keep]
+
+    @property
+    def exit_code(self) -> int:
+        """0, or 1 where something was left that should have gone."""
+        return 1 if self.blocked or self.failed else 0
+
+
+def prune(
+    opened: Opened,
+    run: str,
+    rules: Retention,
+    *,
+    sweep_only: bool = False,
+    dry_run: bool = False,
+    read_data: bool = False,
+    allow_nothing: bool = False,
+    observer: Observer = ignore,
+) -> PruneReport:
+    """Prune one run. `sweep_only`: delete nothing that is live. `read_data`: read back all of the latest first.
+
+    Raises `UsageError` for rules that keep nothing, `NotFoundError` for a tag that isn't there, `CorruptError` where
+    the checkpoint that would be left as the latest doesn't load, `OutOfReach`, `CommitInDoubt`.
+    """
+    if not (rules.has_rules or sweep_only):
+        raise UsageError("nothing says what to keep", hint="ckpt prune --keep-last 3, or [retention] in store.toml")
+    report = PruneReport(run, rules, dry_run)
+    with protocol_errors():
+        opened.group.refresh()
+        if not dry_run:
+            opened.group.settle(run)
+    history = _plan(opened, report, sweep_only=sweep_only, allow_nothing=allow_nothing)
+    if report.deleted or report.ended:
+        _read_back(opened, report, history, read_data=read_data)
+    if not dry_run:
+        _delete(opened, report, observer)
+    _collect(opened, report, observer)
+    return report
+
+
+def _plan(opened: Opened, report: PruneReport, *, sweep_only: bool, allow_nothing: bool) -> History:
+    with protocol_errors():
+        history = opened.group.history(report.run)
+    ages = vote_ages(opened, report.run)
+    if sweep_only:
+        report.choices = [Choice(checkpoint, ("nothing live is deleted",)) for checkpoint in history.checkpoints]
+    else:
+        committed = {c.key: ages.oldest.get(_register(c), 0.0) for c in history.checkpoints}
+        used = _used(history.checkpoints)
+        report.choices = choose(history.checkpoints, report.rules, committed, used, allow_nothing=allow_nothing)
+    _find_ended(report, history, ages)
+    return history
+
+
+def _find_ended(report: PruneReport, history: History, ages: Ages) -> None:
+    """Say which deleted and given-up saves are past the grace period."""
+    grace = report.rules.grace_seconds
+    used = _used([choice.checkpoint for choice in report.choices if choice.keep])
+    report.blocked = [problem.message for problem in history.problems if problem.fatal]
+    report.ended, report.waiting = [], []
+    for checkpoint in history.deleted:
+        age = max((ages.youngest.get(_mark(checkpoint, random), 0.0) for random in checkpoint.deletes), default=0.0)
+        if age >= grace and checkpoint.key not in used and not report.blocked:
+            report.ended.append(checkpoint)
+        else:
+            report.waiting.append(Waiting(checkpoint, max(grace - age, 0.0), checkpoint.key in used))
+    report.given_up = [key for key in history.begun if ages.youngest.get(paths.begun_name(*key), 0.0) >= grace]
+
+
+def _used(checkpoints: Sequence[Checkpoint]) -> set[SaveKey]:
+    """The saves whose data these use."""
+    return {use for checkpoint in checkpoints for version in checkpoint.versions for use in version.uses}
+
+
+def _register(checkpoint: Checkpoint) -> str:
+    return paths.manifest_name(*checkpoint.key, version=1)
+
+
+def _mark(checkpoint: Checkpoint, random: str) -> str:
+    return paths.mark_name(*checkpoint.key, random)
+
+
+def _read_back(opened: Opened, report: PruneReport, history: History, *, read_data: bool) -> None:
+    """Make sure that what will be the latest loads, before anything older is touched."""
+    kept = [choice.checkpoint for choice in report.choices if choice.keep]
+    if not kept:
+        return
+    health = check(opened, history, kept[-1], 1.0 if read_data else 0.0)
+    if health.state not in {"good", "degraded"}:
+        message = f"{health.name} of run {report.run}, the latest to be kept, is {health.state}: nothing was deleted"
+        raise CorruptError(message, hint=f"run: ckpt verify {health.key} --run {report.run}")
+
+
+def _delete(opened: Opened, report: PruneReport, observer: Observer) -> None:
+    for checkpoint in report.deleted:
+        with protocol_errors():
+            opened.group.delete(report.run, *checkpoint.key)
+        observer(Progress("prune", 1, len(report.deleted)))
+
+
+def _collect(opened: Opened, report: PruneReport, observer: Observer) -> None:
+    """Remove what is past its grace period, as it stands now that the marks are put.
+
+    The times come first: whatever is put later belongs to a save that the history may not show.
+    """
+    before = _times(opened, report)
+    with protocol_errors():
+        history = opened.group.history(report.run)
+    ages = vote_ages(opened, report.run)
+    _find_ended(report, history, ages)
+    for checkpoint in list(report.ended):
+        if report.dry_run or _end(opened, report, checkpoint, ages):
+            report.removal.remove_checkpoint(opened, report.run, checkpoint)
+        else:
+            report.ended.remove(checkpoint)
+        observer(Progress("prune", 1, len(report.ended)))
+    if not report.dry_run:
+        _bury(opened, report)
+    if not report.blocked:
+        _sweep(opened, report, before)
+    if not report.dry_run:
+        with protocol_errors():
+            opened.group.clear(report.run)
+
+
+def _times(opened: Opened, report: PruneReport) -> dict[str, datetime]:
+    """The times, by the clocks of the targets in reach, before which what nothing names is an orphan."""
+    grace = timedelta(seconds=report.rules.grace_seconds * (1 + CLOCK_MARGIN))
+    times = {}
+    for name, reply in opened.on_targets(target_time).items():
+        if isinstance(reply, TargetError):
+            report.removal.failed[name] = reply.message
+        else:
+            times[name] = reply - grace
+    return times
+
+
+def _end(opened: Opened, report: PruneReport, checkpoint: Checkpoint, ages: Ages) -> bool:
+    """End one deleted save. False: it was undeleted, or can't be read for certain any more."""
+    grace = report.rules.grace_seconds
+    past = [random for random in checkpoint.deletes if ages.youngest.get(_mark(checkpoint, random), 0.0) >= grace]
+    with protocol_errors():
+        return opened.group.collect(report.run, checkpoint.key, past) == "collected"
+
+
+def _bury(opened: Opened, report: PruneReport) -> None:
+    """Close the registers of saves given up. Only with every commit target in reach they are certain to stay closed."""
+    for key in list(report.given_up):
+        try:
+            with protocol_errors():
+                if opened.group.bury(report.run, key) == "saved":
+                    report.given_up.remove(key)
+        except CkptStoreError as error:
+            report.blocked.append(f"save {paths.save_name(*key)} was begun and never committed: {error.message}")
+
+
+def _sweep(opened: Opened, report: PruneReport, before: Mapping[str, datetime]) -> None:
+    """Remove the orphans, by what is named now that registers are closed."""
+    with protocol_errors():
+        history = opened.group.history(report.run)
+    report.blocked = [problem.message for problem in history.problems if problem.fatal]
+    if report.blocked:
+        return
+    try:
+        named = named_by(opened, (*history.checkpoints, *history.deleted))
+    except CkptStoreError as error:
+        report.blocked.append(f"orphans can't be told from what is needed: {error.message}")
+        return
+    report.removal.remove_orphans(opened, report.run, named, before)
