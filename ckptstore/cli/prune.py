@@ -97,21 +97,17 @@ def _rules(
 def _tell(call: Call, report: "PruneReport") -> None:
     """One row a checkpoint, then what else there is."""
     rows = [
-        [name, step, "keep" if keep else _verb(report, "delete"), why]
+        [name, step, "keep" if keep else "delete", why]
         for name, step, keep, why in (
             *((*_names(c.checkpoint), c.keep, ", ".join(c.reasons) or "no rule keeps it") for c in report.choices),
             *((*_names(w.checkpoint), True, _waiting(w.seconds, used=w.used)) for w in report.waiting),
         )
     ]
-    rows += [[*_names(c), _verb(report, "remove"), "deleted, past its grace period"] for c in report.ended]
+    rows += [[*_names(c), "remove", "deleted, past its grace period"] for c in report.ended]
     if rows:
-        call.output.table(["NAME", "STEP", "PLAN" if report.dry_run else "DONE", "WHY"], rows, right=["STEP"])
+        call.output.table(["NAME", "STEP", "PLAN", "WHY"], rows, right=["STEP"])
     else:
         call.output.say(f"run {report.run} has no checkpoints")
-
-
-def _verb(report: "PruneReport", verb: str) -> str:
-    return verb if report.dry_run else f"{verb}d"
 
 
 def _names(checkpoint: Any) -> tuple[str, str]:

@@ -46,6 +46,7 @@ def commands(ckpt):
         "verify": ["verify", "--read-data"],
         "repair": ["repair"],
         "tag": ["tag", "best"],
+        "prune": ["prune", "--keep-last", "2"],
         "delete": ["delete", "7", "--yes"],
         "undelete": ["undelete", "7"],
     }
@@ -63,6 +64,7 @@ def test_o63_degraded(ckpt):
     ckpt.away("b")
     found = codes(ckpt)
     assert found.pop("init") == OUT_OF_REACH
+    assert found.pop("prune") == FAILED  # what b holds had to be left
     assert {found.pop(name) for name in ("verify", "repair", "doctor")} == {DEGRADED}
     assert set(found.values()) == {WELL}
 
@@ -98,6 +100,7 @@ def test_o63_not_found(ckpt):
         ["tag", "nosuch", "--remove"],
         ["delete", "step-1", "--yes"],
         ["undelete", "7"],
+        ["prune", "--keep-tag", "nosuch"],
     ):
         assert lines_of(ckpt, *line).code == NOT_FOUND, line
     assert not (ckpt.folder / "out").exists()
@@ -132,6 +135,10 @@ def test_o63_misused(ckpt):
         ["repair", "--replace", "b=nosuch"],
         ["delete", "--yes"],
         ["delete", "7"],
+        ["prune"],
+        ["prune", "--keep-last", "0"],
+        ["prune", "--keep-last", "-1"],
+        ["prune", "--keep-last", "1", "--keep-within", "soon"],
         ["tag", "no/tag"],
         ["init", "x", "y"],
         ["init", "--targets", "x", "--store", ckpt.path],
