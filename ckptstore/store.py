@@ -244,8 +244,8 @@ class Run:
     def delete(self, step: int | str | Selector) -> Checkpoint:
         """Hide a checkpoint: it is not listed any more, and doesn't load. Of several saves of a step the newest.
 
-        A mark is put on it and nothing else: its data stays until a `prune` after the grace period, and `undelete` takes
-        the mark back until then. Raises `NotFoundError`, `CommitInDoubt`, `OutOfReach`, as do all that put marks.
+        A mark is put on it and nothing else: its data stays until a `prune` after the grace period, and until then
+        `undelete` takes the mark back. Raises `NotFoundError`, `CommitInDoubt`, `OutOfReach`, as do all that put marks.
         """
         found = select_from(self._history(), _selector(step))
         with protocol_errors():

@@ -135,7 +135,7 @@ def _find_ended(report: PruneReport, history: History, ages: Ages) -> None:
         age = max((ages.youngest.get(_mark(checkpoint, random), 0.0) for random in checkpoint.deletes), default=0.0)
         if age >= grace and checkpoint.key not in used and not report.blocked:
             report.ended.append(checkpoint)
-        else:
+        elif checkpoint.key not in {each.key for each in report.deleted}:
             report.waiting.append(Waiting(checkpoint, max(grace - age, 0.0), checkpoint.key in used))
     report.given_up = [key for key in history.begun if ages.youngest.get(paths.begun_name(*key), 0.0) >= grace]
 
