@@ -8,7 +8,7 @@ import json
 import os
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, NamedTuple
 
 from ckptstore.dtypes import DTYPES, dtype_named, nbytes_of
@@ -70,11 +70,32 @@ def read_header(file: BinaryIO, path: str) -> Header:
     if not (isinstance(metadata, dict) and all(isinstance(value, str) for value in metadata.values())):
         raise _bad(path, "its metadata are not strings")
     base = 8 + length
-    tensors = sorted(
-        (_tensor(path, name, entry, base) for name, entry in head.items()), key=lambda t: (t.offset, t.nbytes)
-    )
+    true = _true_dtypes(path, metadata.pop(TRUE_DTYPES, "{}"))
+    found = (_tensor(path, name, entry, base) for name, entry in head.items())
+    tensors = sorted((_as_true(path, t, true) for t in found), key=lambda t: (t.offset, t.nbytes))
     _check_contiguous(path, tensors, base, size)
     return Header(tensors, metadata)
+
+
+def _true_dtypes(path: str, text: str) -> dict[str, str]:
+    try:
+        true = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _bad(path, f"its {TRUE_DTYPES} are not JSON: {error}") from error
+    if not (isinstance(true, dict) and {*map(str, true.values())} <= {d.name for d in DTYPES.values() if not d.stream}):
+        raise _bad(path, f"its {TRUE_DTYPES} are not dtypes by name")
+    return true
+
+
+def _as_true(path: str, tensor: FileTensor, true: dict[str, str]) -> FileTensor:
+    """A tensor with the dtype and shape that it had before `lay_out_file` wrote it as U8."""
+    dtype = true.get(tensor.name, tensor.dtype)
+    if dtype == tensor.dtype:
+        return tensor
+    written = list(header_entry(dtype, tensor.shape[:-1], 0)["shape"])
+    if tensor.dtype != "uint8" or written != [*tensor.shape]:
+        raise _bad(path, f"tensor {tensor.name!r:.80} can't be of dtype {dtype} as {TRUE_DTYPES} says", tensor.name)
+    return replace(tensor, dtype=dtype, shape=tensor.shape[:-1])
 
 
 def lay_out_file(tensors: Sequence[tuple[str, str, Sequence[int]]], metadata: dict[str, str]) -> Placed:

@@ -233,6 +233,12 @@ def test_o36_every_dtype_is_listed_and_restored_with_its_bits(ckpt):
             found = opened.get_tensor(name)
             assert found.dtype == (torch.uint8 if name in lacking else tensor.dtype), name
             assert torch.equal(found.reshape(-1).view(torch.uint8), tensor.view(torch.uint8)), name
+    assert ckpt("save", ckpt.folder / "all.safetensors", "--step", 9).code == 0
+    again = ckpt("ls", "9", "--tensors", "--json")
+    found = {row["fqn"]: (row["dtype"], row["shape"], row["nbytes"]) for row in again.summary["tensors"]}
+    assert {name: found[name] for name in state} == rows
+    assert ckpt("restore", ckpt.folder / "again.safetensors", "--step", 9).code == 0
+    assert (ckpt.folder / "again.safetensors").read_bytes() == (ckpt.folder / "all.safetensors").read_bytes()
 
 
 class Evil:

@@ -134,6 +134,11 @@ HOSTILE = {
     "unknown dtype": header({"a": entry(dtype="F4")}, b"12345678"),
     "object dtype": header({"a": entry(dtype="object")}, b"12345678"),
     "metadata of numbers": header({"__metadata__": {"a": 1}}),
+    "true dtypes that are no JSON": header({"__metadata__": {"ckptstore.dtypes": "{"}}),
+    "a true dtype that nobody knows": header({"__metadata__": {"ckptstore.dtypes": '{"a": "float9"}'}}),
+    "a true dtype of another size": header(
+        {"a": entry("U8", (8,)), "__metadata__": {"ckptstore.dtypes": '{"a": "complex128"}'}}, b"12345678"
+    ),
 }
 
 
