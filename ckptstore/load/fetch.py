@@ -1,6 +1,7 @@
 """Blocks of fragments from their targets, each checked against its digest by the thread that read it."""
 
 import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
@@ -11,11 +12,12 @@ import erasure
 from ckptstore.buffers import Bytes
 from ckptstore.errors import TargetError
 from ckptstore.events import FragmentDamaged, Observer, TargetFailed, ignore
+from ckptstore.load.patience import Patience
 from ckptstore.load.plan import Want
 from ckptstore.targets.base import Target
 from manifests import CodeSpec, paths
 
-__all__ = ["Fetcher", "Fragment"]
+__all__ = ["Fetcher", "Fragment", "Reading"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,26 @@ class Fragment:
         return paths.fragment(shard.run, shard.record.shard_id, self.want.number, self.number)
 
 
+class Reading:
+    """Blocks of a fragment on their way. `future` gives for each of `rows` whether it is good."""
+
+    def __init__(self, source: Fragment, rows: range, nbytes: int) -> None:
+        self.source = source
+        self.rows = rows
+        self.nbytes = nbytes
+        self.future: Future[list[bool]]
+        self._began: float | None = None
+
+    def begin(self) -> float:
+        """The time, from now on the one when a thread took it up: waiting for a thread makes nothing late."""
+        self._began = time.monotonic()
+        return self._began
+
+    def is_late(self, patience: float) -> bool:
+        """Whether it is under way for longer than that."""
+        return self._began is not None and not self.future.done() and time.monotonic() - self._began > patience
+
+
 class Fetcher:
     """Reads for one load. A target that is out of reach once is asked no more while the load lasts."""
 
@@ -45,10 +67,13 @@ class Fetcher:
         self._silent: dict[str, TargetError] = {}
         self._codes: dict[tuple[int, int, bytes], erasure.Code] = {}
         self._lock = threading.Lock()
+        self.patience = Patience()
 
-    def submit(self, source: Fragment, rows: range, start: int, into: Bytes) -> "Future[list[bool]]":
-        """Read the fragment's blocks `rows`, from `start` in it, into `into`: for each whether it is good."""
-        return self._executor.submit(self._read, source, rows, start, into)
+    def submit(self, source: Fragment, rows: range, start: int, into: Bytes) -> Reading:
+        """Read the fragment's blocks `rows`, from `start` in it, into `into`."""
+        reading = Reading(source, rows, into.size)
+        reading.future = self._executor.submit(self._read, reading, start, into)
+        return reading
 
     def answers(self, target: str) -> bool:
         """Whether a target is known to the store and has not been found out of reach."""
@@ -69,14 +94,17 @@ class Fetcher:
         index = want.shape.crc_index(fragment, row)
         return int.from_bytes(want.stripe.crc[4 * index : 4 * index + 4], "little")
 
-    def _read(self, source: Fragment, rows: range, start: int, into: Bytes) -> list[bool]:
+    def _read(self, reading: Reading, start: int, into: Bytes) -> list[bool]:
+        source, rows = reading.source, reading.rows
         if not self.answers(source.target):
             return [False] * len(rows)
+        began = reading.begin()
         try:
             self._targets[source.target].get_into(source.path, into.data, start=start)
         except TargetError as error:
             self._note(source, error)
             return [False] * len(rows)
+        self.patience.learn(into.size, time.monotonic() - began)
         good = [self._is_good(source, row, start, into) for row in rows]
         if not all(good):
             self._observer(FragmentDamaged(source.target, source.path, f"{good.count(False)} blocks fail their digest"))

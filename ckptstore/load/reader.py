@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ckptstore.buffers import BufferPool, Bytes
+from ckptstore.errors import DataLost, OutOfReach
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.load.fetch import Fetcher
 from ckptstore.load.plan import Request, Want, plan_wants
@@ -31,7 +32,8 @@ def verified(wants: Sequence[Want], fetcher: Fetcher, buffers: BufferPool) -> It
     try:
         while ahead or waiting:
             _read_ahead(ahead, waiting, fetcher, buffers)
-            ahead[0].finish()
+            if not ahead[0].finish(hurried=True):
+                ahead[0] = _hedged(ahead[0], buffers)
             yield ahead[0]
             buffers.give(ahead.popleft().buffer)
     finally:
@@ -48,6 +50,26 @@ def _read_ahead(ahead: deque[StripeRead], waiting: deque[Want], fetcher: Fetcher
             return
         ahead.append(StripeRead(waiting.popleft(), buffer, fetcher))
         ahead[-1].start()
+
+
+def _hedged(stripe: StripeRead, buffers: BufferPool) -> StripeRead:
+    """The stripe finished, with other fragments in the place of those that are late, where memory and fragments do."""
+    buffer = buffers.take_now(stripe.buffer.size)
+    if buffer is not None:
+        other = stripe.hedge(buffer)
+        try:
+            other.start()
+            other.finish()
+        except BaseException as error:
+            other.abandon()
+            buffers.give(buffer)
+            if not isinstance(error, DataLost | OutOfReach):
+                raise
+        else:
+            stripe.let_go(buffers.give)
+            return other
+    stripe.finish()  # it takes those that are late
+    return stripe
 
 
 def _copy(request: Request, stripe: StripeRead) -> None:

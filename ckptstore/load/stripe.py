@@ -5,9 +5,10 @@ decoding, since a decoder never detects damage. A row is the blocks of one numbe
 blocks of a row give every other. Blocks past a short fragment's end are zeros by definition, and good.
 """
 
+import threading
 from collections import defaultdict
-from collections.abc import Iterator
-from concurrent.futures import Future, wait
+from collections.abc import Callable, Iterator
+from concurrent.futures import wait
 from itertools import groupby
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 import erasure
 from ckptstore.buffers import Bytes
 from ckptstore.errors import CorruptError, DataLost, OutOfReach
-from ckptstore.load.fetch import Fetcher, Fragment
+from ckptstore.load.fetch import Fetcher, Fragment, Reading
 from ckptstore.load.plan import Want
 
 Block = tuple[int, int]
@@ -33,7 +34,7 @@ class StripeRead:
         self._shape = want.shape
         self._good: set[Block] = set()
         self._erased: set[Block] = set()
-        self._running: list[tuple[Fragment, range, Future[list[bool]]]] = []
+        self._running: list[Reading] = []
         self._rows = {block: self._wanted_in(block) for block in sorted({block for _, block in want.blocks})}
         for fragment in range(self._shape.n):
             self._prepare(fragment)
@@ -57,17 +58,70 @@ class StripeRead:
             for run in _consecutive(sorted(rows)):
                 self._submit(fragment, run)
 
-    def finish(self) -> None:
-        """Wait, ask for others while blocks fail, rebuild. Raises `DataLost`, `OutOfReach`."""
+    def finish(self, *, hurried: bool = False) -> bool:
+        """Wait, ask for others while blocks fail, rebuild. Raises `DataLost`, `OutOfReach`.
+
+        False where it is `hurried` and a read takes much longer than reads do: `hedge` then, or finish without hurry.
+        """
         while self._running:
-            wait([future for _, _, future in self._running])
+            if hurried and self._meets_late():
+                return False
+            wait([reading.future for reading in self._running])
             self._collect()
             self.start()
         self._rebuild()
+        return True
+
+    def hedge(self, buffer: Bytes) -> "StripeRead":
+        """The same read into another buffer, to be started: the good blocks copied, those under way left out.
+
+        Another buffer, since a late read may write into this one at any time.
+        """
+        self._collect()
+        other = StripeRead(self.want, buffer, self._fetcher)
+        for fragment, row in self._good:
+            if row >= self._shape.blocks(fragment):
+                continue  # zeros, there as well
+            start, stop = self._shape.block_range(fragment, row)
+            other._span(fragment)[start:stop] = self._span(fragment)[start:stop]
+        other._good |= self._good
+        other._erased |= self._erased
+        for reading in self._running:
+            other._erased |= {(reading.source.number, row) for row in reading.rows}
+        return other
 
     def abandon(self) -> None:
         """Wait for what is under way, so that the buffer can be used again."""
-        wait([future for _, _, future in self._running])
+        wait([reading.future for reading in self._running])
+
+    def let_go(self, give: Callable[[Bytes], None]) -> None:
+        """Give the buffer away when what is under way has ended, whenever that is."""
+        lock, left = threading.Lock(), len(self._running)
+        if not left:
+            give(self.buffer)
+
+        def ended(_: object) -> None:
+            nonlocal left
+            with lock:
+                left -= 1
+                last = left == 0
+            if last:
+                give(self.buffer)
+
+        for reading in self._running:
+            reading.future.add_done_callback(ended)
+
+    def _meets_late(self) -> bool:
+        """Wait until all reads have ended, or one is late."""
+        while True:
+            limits = [self._fetcher.patience.seconds(reading.nbytes) for reading in self._running]
+            known = [limit for limit in limits if limit is not None]
+            wait([reading.future for reading in self._running], timeout=min(known, default=None))
+            if all(reading.future.done() for reading in self._running):
+                return False
+            pairs = zip(self._running, limits, strict=True)
+            if any(limit is not None and reading.is_late(limit) for reading, limit in pairs):
+                return True
 
     def _prepare(self, fragment: int) -> None:
         shape = self._shape
@@ -102,13 +156,15 @@ class StripeRead:
         source = Fragment(self.want, fragment, self._name(at))
         start, stop = self._bounds(fragment, rows)
         into = self._span(fragment)[start:stop]
-        self._running.append((source, rows, self._fetcher.submit(source, rows, start, into)))
+        self._running.append(self._fetcher.submit(source, rows, start, into))
 
     def _collect(self) -> None:
-        for source, rows, future in self._running:
-            for row, is_good in zip(rows, future.result(), strict=True):
-                (self._good if is_good else self._erased).add((source.number, row))
-        self._running = []
+        """Take in the reads that have ended."""
+        ended = [reading for reading in self._running if reading.future.done()]
+        self._running = [reading for reading in self._running if reading not in ended]
+        for reading in ended:
+            for row, is_good in zip(reading.rows, reading.future.result(), strict=True):
+                (self._good if is_good else self._erased).add((reading.source.number, row))
 
     def _rebuild(self) -> None:
         """Decode rows that lack wanted blocks, neighbouring rows with one loss pattern in one call."""
