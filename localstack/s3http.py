@@ -26,15 +26,12 @@ class Exchange:
         self.server = server
         self.request = request
         self._connection = connection
+        signed = server.credentials
+        self._refusal = check_signature(request, signed, server.memory.now()) if signed else None
 
     def perform(self, *, locked: Collection[str] = (), lag: float = 0.0) -> Answer:
         """Do what is asked, if it may be, and return the answer without sending it."""
-        server = self.server
-        if server.credentials is not None:
-            refused = check_signature(self.request, server.credentials, server.memory.now())
-            if refused is not None:
-                return refused
-        return server.memory.answer(self.request, locked=locked, lag=lag)
+        return self._refusal or self.server.memory.answer(self.request, locked=locked, lag=lag)
 
     def send(self, answer: Answer, count: int | None = None) -> None:
         """Send an answer, or its head and the first `count` bytes of its body."""

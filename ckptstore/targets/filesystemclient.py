@@ -101,9 +101,22 @@ def _none(_options: Options) -> dict[str, Any]:
 
 
 def _s3(options: Options) -> dict[str, Any]:
-    config = {"connect_timeout": options.connect_timeout, "read_timeout": options.read_timeout}
+    config: dict[str, Any] = {"connect_timeout": options.connect_timeout, "read_timeout": options.read_timeout}
+    config |= dict.fromkeys(_checksum_settings(), "when_required")
     place = {"region_name": options.region} if options.region else {}
     return {"endpoint_url": options.endpoint, "client_kwargs": place, "config_kwargs": config}
+
+
+@cache
+def _checksum_settings() -> tuple[str, ...]:
+    """Settings of botocore for checksums of its own, since release 1.36; ours are checked on every read.
+
+    Older services refuse such a checksum, or keep it as a part of the object.
+    """
+    from botocore.config import Config  # type: ignore[import-untyped]
+
+    names = ("request_checksum_calculation", "response_checksum_validation")
+    return tuple(name for name in names if name in Config.OPTION_DEFAULTS)
 
 
 def _gcs(options: Options) -> dict[str, Any]:
