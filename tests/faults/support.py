@@ -13,7 +13,7 @@ from localstack.faulty import FaultyServer, Rule
 from tests.support import LocalStore, random_bytes, reopen
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "an-id", "AWS_SECRET_ACCESS_KEY": "a-secret", "AWS_REGION": "us-east-1"}
-FAST = {"connect_timeout": 0.5, "read_timeout": 0.4, "timeout": 2.0, "deadline": 1.0}
+FAST = {"connect_timeout": 0.5, "read_timeout": 0.4, "timeout": 2.0, "deadline": 0.5}
 ARRAYS = {"weights": random_bytes(200_000), "bias": random_bytes(4_321, seed=1)}
 
 

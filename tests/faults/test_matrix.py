@@ -8,17 +8,27 @@ from tests.faults.support import ARRAYS, timed
 from tests.support import assert_equal, random_bytes
 
 BOUND = 12.0
-"""Seconds for one operation with a deadline of 1 s for each request: some requests follow each other, and votes are
-cast again for 6 s."""
+"""Seconds for one operation where each request has half of one; votes are cast again for 6 s."""
+
+STATUSES = {
+    "404": 404,
+    "409": 409,
+    "412": 412,
+    "429": 429,
+    "500": 500,
+}
+
+
+def turn_by_turn(exchange):
+    """Every refusal there is, one after the other."""
+    number = exchange.request.number % len(STATUSES)
+    faults.refuses([*STATUSES.values()][number], "AsTold")(exchange)
+
 
 FAULTS = {
     "403": (faults.refuses(403, "AccessDenied"), "*"),
-    "404": (faults.refuses(404, "NoSuchKey"), "*"),
     "no such bucket": (faults.refuses(404, "NoSuchBucket"), "*"),
-    "409": (faults.refuses(409, "OperationAborted"), "*"),
-    "412": (faults.refuses(412, "PreconditionFailed"), "*"),
-    "429": (faults.refuses(429, "SlowDown"), "*"),
-    "500": (faults.refuses(500, "InternalError"), "*"),
+    "all refusals in turn": (turn_by_turn, "*"),
     "503": (faults.refuses(503, "SlowDown", retry_after=1), "*"),
     "full": (faults.full(), "PutObject"),
     "cut": (faults.cuts, "*"),
@@ -29,13 +39,14 @@ FAULTS = {
     "range ignored": (faults.ignores_ranges, "GetObject"),
     "range shifted": (faults.shifts_ranges(3), "GetObject"),
     "replies lost": (faults.loses_replies, "PutObject"),
-    "done, and 500": (faults.performs_but_refuses(500, "InternalError"), "PutObject"),
     "conditions dropped": (faults.drops_conditions, "PutObject"),
     "trailer kept": (faults.appends(b"x-amz-checksum-crc32:sOO8/Q==\r\n"), "PutObject"),
     "listing lags": (faults.lags(30), "ListObjectsV2"),
     "checksums refused": (faults.rejects_checksums, "*"),
 }
-HARMLESS = {"replies lost", "done, and 500", "checksums refused", "conditions dropped"}
+SINGLE = {name: (faults.refuses(status, "AsTold"), "*") for name, status in STATUSES.items()} | {
+    "done, and 500": (faults.performs_but_refuses(500, "InternalError"), "PutObject"),
+}
 
 
 def attempt(action):
@@ -52,10 +63,19 @@ def attempt(action):
     return result
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("name", SINGLE)
+def test_one_refusal_at_one_of_three_costs_nothing_but_that_target(three, name):
+    check_fault(three, *SINGLE[name])
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_one_faulty_target_of_three_costs_nothing_but_itself(three, name):
+    check_fault(three, *FAULTS[name])
+
+
+def check_fault(three, fault, operation):
     three.store.save(ARRAYS, step=1)
-    fault, operation = FAULTS[name]
     rule = three.servers["a"].inject(fault, operation)
     faulty = three.reopen().store
     loaded = attempt(faulty.load)
@@ -73,4 +93,4 @@ def test_one_faulty_target_of_three_costs_nothing_but_itself(three, name):
     assert steps == [1, 2] or isinstance(saved, CkptStoreError)
     assert_equal(well.load(), newer if steps == [1, 2] else ARRAYS)
     well.repair()
-    assert {each.state for each in [well.verify(read_data=True)]} == {"good"}
+    assert well.verify(read_data=True).state == "good"
