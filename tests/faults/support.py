@@ -13,7 +13,8 @@ from localstack.faulty import FaultyServer, Rule
 from tests.support import LocalStore, random_bytes, reopen
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "an-id", "AWS_SECRET_ACCESS_KEY": "a-secret", "AWS_REGION": "us-east-1"}
-FAST = {"connect_timeout": 0.5, "read_timeout": 0.4, "timeout": 2.0, "deadline": 0.5}
+FAST = {"connect_timeout": 2.0, "read_timeout": 1.5, "timeout": 10.0, "deadline": 0.5}
+"""What a loaded machine needs, client and servers in one process; a silence of 1.5 s is the shortest that tells."""
 ARRAYS = {"weights": random_bytes(200_000), "bias": random_bytes(4_321, seed=1)}
 
 
