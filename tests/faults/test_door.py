@@ -4,14 +4,15 @@ import time
 
 import pytest
 
-from ckptstore.errors import CkptStoreError, TargetUnusable, ToleranceError
+from ckptstore.errors import AccessDenied, CkptStoreError, TargetUnusable, ToleranceError
 from ckptstore.opened import release
 from ckptstore.operations.doctor import examine
 from ckptstore.operations.setup import init
 from ckptstore.store import Store
+from ckptstore.targets import open_target
 from localstack import faults
 from localstack.faulty import FaultyServer
-from tests.faults.support import ARRAYS, CREDENTIALS, served, settings_of, timed
+from tests.faults.support import ARRAYS, CREDENTIALS, FAST, served, settings_of, timed
 from tests.support import assert_equal, reopen
 
 
@@ -128,9 +129,22 @@ def test_o02_a_service_that_begins_to_drop_conditions_is_refused_at_the_next_ope
 
 
 @pytest.mark.parametrize("client", ["obstore", "fsspec"])
-def test_o30_a_token_that_expires_between_two_saves_is_renewed(tmp_path, monkeypatch, client):
+def test_o30_a_token_is_renewed_in_the_environment(monkeypatch, client):
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "first")
+    with FaultyServer(credentials={**CREDENTIALS, "AWS_SESSION_TOKEN": "first"}) as server:
+        target = open_target("a", "s3://bucket", options={"endpoint": server.endpoint, "client": client, **FAST})
+        target.put("x", b"1")
+        server.credentials = {**CREDENTIALS, "AWS_SESSION_TOKEN": "second"}
+        with pytest.raises(AccessDenied, match="ExpiredToken"):
+            target.put("x", b"2")
+        monkeypatch.setenv("AWS_SESSION_TOKEN", "second")
+        target.put("x", b"3")
+        assert server.objects == {"x": b"3"}
+
+
+def test_o30_a_token_that_expires_between_two_saves_is_renewed(tmp_path, monkeypatch):
     """The job, or what provides its credentials, puts the new one into the environment."""
-    with served(tmp_path, client=client, require_tolerance=0) as made:
+    with served(tmp_path, require_tolerance=0) as made:
         monkeypatch.setenv("AWS_SESSION_TOKEN", "first")
         for server in made.servers.values():
             server.credentials = {**CREDENTIALS, "AWS_SESSION_TOKEN": "first"}
