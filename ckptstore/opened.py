@@ -31,9 +31,10 @@ from ckptstore.errors import (
     ToleranceError,
     UsageError,
 )
+from ckptstore.identity import why_no_puts, why_not
 from ckptstore.placement import Place, Survives, place_stripe, survives
 from ckptstore.targets import Target, TargetRegister, open_target
-from manifests import FormatError, Identity, paths
+from manifests import paths
 
 if TYPE_CHECKING:
     from ckptstore.buffers import BufferPool
@@ -63,6 +64,7 @@ class Opened:
         self._buffers: BufferPool | None = None
         self._pid = os.getpid()
         self._sessions: dict[str, Session] = {}
+        self._tried: set[str] = set()
         self._lock = threading.Lock()
         self._saving = threading.Lock()  # held over requests to the targets: a load must not wait for it
 
@@ -93,9 +95,30 @@ class Opened:
         """The targets that answer as the ones they should be, in the order of the config, and why others don't."""
         with protocol_errors():
             store_id = self.group.store_id
-        answers = self.on_targets(lambda target: _why_not(target, store_id))
+        answers = self.on_targets(lambda target: why_not(target, store_id))
         failed = {name: error for name, error in answers.items() if error is not None}
         return [place for place in self.config.places if place.target not in failed], failed
+
+    def ready_to_save(self) -> list[Place]:
+        """The targets to save onto, each of which has been asked once whether it takes puts.
+
+        Raises `ToleranceError`, naming each target that doesn't and why.
+        """
+        places, failed = self.writable()
+        self.require(places, failed)
+        refusals = self.refusals([place.target for place in places])
+        places = [place for place in places if place.target not in refusals]
+        self.require(places, {**failed, **refusals})
+        return places
+
+    def refusals(self, names: Iterable[str]) -> dict[str, TargetError]:
+        """Which of the targets named take no puts, and why; those that took one before aren't asked again."""
+        store_id = self.group.store_id
+        voters = {spec.name for spec in self.config.targets if spec.commit}
+        asked = [name for name in names if name not in self._tried]
+        replies = self.on_targets(lambda target: why_no_puts(target, store_id, votes=target.name in voters), asked)
+        self._tried |= {name for name, reply in replies.items() if reply is None}
+        return {name: reply for name, reply in replies.items() if reply is not None}
 
     def reachable_tolerance(self, places: Sequence[Place]) -> Survives:
         """What a shard placed on `places` survives."""
@@ -158,22 +181,6 @@ def _refuse_replaced(run: str, mine: str, newest: str) -> None:
     if newest and paths.split_session(newest) > paths.split_session(mine):
         message = f"{run}: session {newest} has been opened since {mine}; this saver has been replaced"
         raise ConflictError(message, hint="another job saves this run: stop this one, or open the run again", run=run)
-
-
-def _why_not(target: Target, store_id: str) -> TargetError | None:
-    """What keeps a target from being written to; None where nothing does."""
-    name = target.name
-    try:
-        found = manifests.unseal(Identity, bytes(target.get(paths.IDENTITY)))
-    except FormatError as error:
-        return TargetUnusable(f"{name}: {paths.IDENTITY} is damaged: {error}", target=name, hint="run: ckpt repair")
-    if found.store_id != store_id:
-        message = f"target {name} belongs to store {found.store_id}, not to {store_id}"
-        return TargetUnusable(message, target=name, hint="mend the target's url in store.toml")
-    if found.target != name:
-        message = f"target {name} is where the store keeps target {found.target}"
-        return TargetUnusable(message, target=name, hint="mend the target's url in store.toml")
-    return None
 
 
 def _reply(ask: Callable[[Target], T], name: str, target: Target | None) -> T | TargetError:

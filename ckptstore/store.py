@@ -21,6 +21,7 @@ from ckptstore.opened import Opened, protocol_errors, release, shared
 from ckptstore.placement import Survives
 from ckptstore.retention import Retention
 from ckptstore.selection import Selector, key_of, select_deleted, select_from
+from ckptstore.targets import Reason
 from manifests import History, Manifest
 
 if TYPE_CHECKING:  # torch is imported when a state is saved or loaded, never to look at a store
@@ -119,6 +120,19 @@ class Run:
     def _history(self) -> History:
         with protocol_errors():
             return self._opened.group.history(self.name)
+
+    def check(self) -> Survives:
+        """Whether a save would go, to be called before training begins; returns what it would survive the loss of.
+
+        Raises the error of a target that refuses (`AccessDenied`, `NoSpace`, `TargetUnusable`) or whose bucket or
+        directory is not there; `ToleranceError`, `OutOfReach` where too few are in reach. Leaves nothing behind.
+        """
+        opened = self._opened
+        places, failed = opened.writable()
+        for error in {**failed, **opened.refusals([place.target for place in places])}.values():
+            if not error.transient or error.fields.get("reason") == Reason.GONE:
+                raise error
+        return opened.reachable_tolerance(opened.ready_to_save())
 
     def save(
         self,

@@ -62,10 +62,10 @@ def bury(scope: Scope, run: str, of: SaveKey, created: str) -> Steps[Literal["vo
 
 def _put_note(scope: Scope, run: str, of: SaveKey) -> Steps[None]:
     """Put the note on enough targets; the same bytes whoever puts it."""
-    name = paths.collected_name(*of)
-    if (yield from complete_vote(scope, run, name, seal(Begun(session=of[0], ordinal=of[1])))) is None:
-        message = f"{run}: too few targets answered to end save {of[1]} of session {of[0]}; prune again"
-        raise InDoubt(message, run=run, session=of[0], ordinal=of[1])
+    message = f"{run}: too few targets answered to end save {of[1]} of session {of[0]}; prune again"
+    doubt = InDoubt(message, run=run, session=of[0], ordinal=of[1])
+    data = seal(Begun(session=of[0], ordinal=of[1]))
+    yield from complete_vote(scope, run, paths.collected_name(*of), data, doubt)
 
 
 def clear(view: View, run: str) -> Steps[int | None]:

@@ -34,10 +34,9 @@ def open_session(scope: Scope, run: str, created: str, job: str = "") -> Steps[s
     newest = yield from with_view(scope, None, lambda view: newest_session(view, run))
     number = paths.split_session(newest)[0] + 1 if newest else 1
     session = paths.session_name(number, f"{job}-{scope.random()}" if job else scope.random())
-    name = paths.session_vote(session)
-    done = yield from complete_vote(scope, run, name, seal(Session(session=session, created=created)))
-    if done is None:
-        raise InDoubt(f"{run}: too few targets answered to open a session; open another", run=run, session=session)
+    doubt = InDoubt(f"{run}: too few targets answered to open a session; open another", run=run, session=session)
+    data = seal(Session(session=session, created=created))
+    yield from complete_vote(scope, run, paths.session_vote(session), data, doubt)
     return session
 
 
@@ -63,10 +62,8 @@ def begin(scope: Scope, run: str, session: str, ordinal: int, created: str) -> S
     """
     name = paths.begun_name(session, ordinal)
     data = seal(Begun(session=session, ordinal=ordinal, created=created))
-    done = yield from complete_vote(scope, run, name, data)
-    if done is None:
-        message = f"{run}: too few targets answered to begin save {ordinal} of session {session}"
-        raise InDoubt(message, run=run, session=session, ordinal=ordinal)
+    message = f"{run}: too few targets answered to begin save {ordinal} of session {session}"
+    yield from complete_vote(scope, run, name, data, InDoubt(message, run=run, session=session, ordinal=ordinal))
 
 
 def commit(scope: Scope, manifest: Manifest) -> Steps[Committed]:
@@ -78,7 +75,7 @@ def commit(scope: Scope, manifest: Manifest) -> Steps[Committed]:
     """
     name = paths.manifest_name(manifest.session, manifest.ordinal, version=1)
     data = seal(manifest)
-    put = False
+    put, reasons = False, ""
     for pause in attempts():
         if pause:
             yield Batch((), pause)
@@ -93,9 +90,12 @@ def commit(scope: Scope, manifest: Manifest) -> Steps[Committed]:
         if view.is_complete(tally.held):
             return Committed(manifest, tuple(sorted(tally.held)))
         yield from _refuse_closed(view, manifest, name, tally)
+        reasons = tally.reasons
+        if tally.is_hopeless(view):
+            break
     message = (
         f"{_title(manifest)}: too few commit targets answered to prove that it is committed, or that it is not; "
-        "read the history before saving again"
+        f"read the history before saving again{reasons}"
     )
     raise InDoubt(message, run=manifest.run, session=manifest.session, ordinal=manifest.ordinal)
 
@@ -149,9 +149,8 @@ def supersede(scope: Scope, manifest: Manifest) -> Steps[Committed]:
     NoQuorum, InDoubt.
     """
     name = paths.manifest_name(manifest.session, manifest.ordinal, manifest.version, scope.random())
-    held = yield from complete_vote(scope, manifest.run, name, seal(manifest))
-    if held is None:
-        raise InDoubt(f"{_title(manifest)}: version {manifest.version} is in doubt; repair again", run=manifest.run)
+    doubt = InDoubt(f"{_title(manifest)}: version {manifest.version} is in doubt; repair again", run=manifest.run)
+    held = yield from complete_vote(scope, manifest.run, name, seal(manifest), doubt)
     return Committed(manifest, tuple(sorted(held)))
 
 
@@ -162,10 +161,9 @@ def put_mark(scope: Scope, run: str, mark: Mark) -> Steps[str]:
     """
     random = scope.random()
     name = paths.mark_name(*mark.of, random)
-    done = yield from complete_vote(scope, run, name, seal(mark))
-    if done is None:
-        message = f"{run}: too few targets answered to {mark.kind} save {mark.of[1]} of session {mark.of[0]}; try again"
-        raise InDoubt(message, run=run, session=mark.of[0], ordinal=mark.of[1], mark=mark.kind)
+    message = f"{run}: too few targets answered to {mark.kind} save {mark.of[1]} of session {mark.of[0]}; try again"
+    doubt = InDoubt(message, run=run, session=mark.of[0], ordinal=mark.of[1], mark=mark.kind)
+    yield from complete_vote(scope, run, name, seal(mark), doubt)
     return random
 
 
@@ -191,6 +189,8 @@ def void(scope: Scope, run: str, session: str, ordinal: int, created: str) -> St
             return "voided"
         if tally.others:
             return "saved"
+        if any(error.is_final for error in tally.failed.values()):
+            break
     raise InDoubt(f"{run}: save {ordinal} of session {session} could not be voided on all members", run=run)
 
 

@@ -209,7 +209,15 @@ class BadCompression(FormatError):
 
 
 class Unavailable(ManifestError):
-    """A register is out of reach, or its reply was lost: whether the request took effect is unknown."""
+    """A register is out of reach, or its reply was lost: whether the request took effect is unknown.
+
+    `final`, where it is set: asking again within seconds would end the same, as where the service refuses.
+    """
+
+    @property
+    def is_final(self) -> bool:
+        """Whether asking again soon is of no use."""
+        return bool(self.fields.get("final"))
 
 
 class NoQuorum(ManifestError):

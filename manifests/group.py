@@ -63,6 +63,7 @@ class Group:
         self._registers = _by_name(registers)
         self._view = view
         self._scope = Scope(tuple(self._registers), view.store_id, random)
+        self._committed: dict[str, commit.Committed] = {}
 
     @classmethod
     def open(
@@ -149,7 +150,9 @@ class Group:
 
     def commit(self, manifest: Manifest) -> Committed:
         """Commit a save: `manifest.version` 1, all it names durable. Raises as `commit.commit`."""
-        return self._drive(commit.commit(self._scope, manifest))
+        committed = self._drive(commit.commit(self._scope, manifest))
+        self._committed[manifest.run] = committed
+        return committed
 
     def supersede(self, manifest: Manifest) -> Committed:
         """Put a new version (kind "repair" or "copy") of a save's manifest, numbered above all that were seen.
@@ -168,8 +171,12 @@ class Group:
     # -- reading -------------------------------------------------------------------------------------------
 
     def history(self, run: str) -> History:
-        """Read what a run holds: one list a target, one get a manifest or mark."""
-        return self._attempt(lambda view: read_history(view, run))
+        """Read what a run holds: one list a target, one get a manifest or mark.
+
+        What was last committed by this object is asked for by its name: a listing that lags doesn't hide it.
+        """
+        own = self._committed.get(run)
+        return self._attempt(lambda view: read_history(view, run, own=own))
 
     def glimpse(self, run: str) -> History:
         """Read what can be seen of a run with fewer targets than a reading takes; see `history.read_history`."""

@@ -31,12 +31,14 @@ class Healed:
     """What healing did.
 
     `put`: (target, inner name) of the copies it put. `incomplete`: inner names that are still on too few
-    targets: no good copy was found, or a void is in the way. `problems`: what could not be read.
+    targets: no good copy was found, or a void is in the way. `problems`: what could not be read. `refusals`:
+    what targets said that take no puts.
     """
 
     put: tuple[tuple[str, str], ...]
     incomplete: tuple[str, ...]
     problems: tuple[Problem, ...]
+    refusals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +137,15 @@ def _put_right(view: View, run: str, votes: Votes, names: Collection[str]) -> St
     refuse_newer(votes)
     holders = {name: _good_holders(votes, name) for name in names}
     done: list[tuple[str, str]] = []
+    refusals: dict[str, str] = {}
     for last in (False, True):
         chosen = [name for name in names if (paths.folder_of(name) == paths.MANIFESTS) == last]
         puts = [(name, request) for name in chosen for request in _puts(view, run, votes, name)]
         replies = (yield Batch([[request] for _, request in puts])) if puts else ()
         for (name, request), (reply,) in zip(puts, replies, strict=True):
+            if isinstance(reply, Unavailable) and reply.is_final:
+                refusals[request.target] = reply.message
+                continue
             if reply is False or isinstance(reply, Unavailable):
                 return None
             holders[name].add(request.target)
@@ -147,7 +153,7 @@ def _put_right(view: View, run: str, votes: Votes, names: Collection[str]) -> St
     if (yield from view.check(votes.heard)) != votes.heard:
         return None
     incomplete = [name for name in names if not view.is_complete(holders[name]) and not _only_voids(votes, name)]
-    return Healed(tuple(done), tuple(incomplete), tuple(problems_in(votes)))
+    return Healed(tuple(done), tuple(incomplete), tuple(problems_in(votes)), tuple(refusals.values()))
 
 
 def _good_holders(votes: Votes, name: str) -> set[str]:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from manifests import paths
+from manifests.commit import Committed
 from manifests.errors import ManifestError
 from manifests.paths import SaveKey
 from manifests.problems import Problem, problems_in
@@ -95,22 +96,38 @@ class History:
         return next((c for c in everything if c.key == (session, ordinal)), None)
 
 
-def read_history(view: View, run: str, *, glimpse: bool = False) -> Steps[History | None]:
+def read_history(view: View, run: str, *, glimpse: bool = False, own: Committed | None = None) -> Steps[History | None]:
     """Read a run's history: one list a target, one get a manifest or mark.
 
     A `glimpse` makes do with the targets in reach, however few. Whatever it shows is loadable, but a newer save, a
-    delete mark or another save of the same step may be on targets that were not heard. None: targets changed; read
-    a new view.
+    delete mark or another save of the same step may be on targets that were not heard. `own` is a save of which the
+    reader knows where it was: it is looked for there even where it is not listed. None: targets changed; read a new
+    view.
     """
     votes = yield from list_votes(view, run)
+    unlisted = _add_unlisted(votes, own)
     names = votes_that_count(votes, paths.MANIFESTS, paths.MARKS)
     yield from read_copies(view, run, votes, names, contested_manifests(votes))
-    vanished = {paths.save_of(name) for name in names if name not in votes.copies}
-    explained = yield from _find_collected(view, run, votes, vanished)
+    gone = {name for name in names if name not in votes.copies}
+    for name in gone & unlisted:
+        del votes.holders[name]
+    explained = yield from _find_collected(view, run, votes, {paths.save_of(name) for name in gone - unlisted})
     kept = yield from view.check(votes.heard)
     if not explained or kept != votes.heard or not (glimpse or view.can_read(kept)):
         return None
     return assemble(view, run, votes)
+
+
+def _add_unlisted(votes: Votes, own: Committed | None) -> set[str]:
+    """Let the register of `own` be read from where it was, though it isn't listed there; return its name if so."""
+    holding = tuple(target for target in own.held if target in votes.heard) if own is not None else ()
+    if own is None or not holding:
+        return set()
+    name = paths.manifest_name(own.manifest.session, own.manifest.ordinal, version=1)
+    if name in votes.holders:
+        return set()
+    votes.holders[name] = holding
+    return {name}
 
 
 def _find_collected(view: View, run: str, votes: Votes, saves: Collection[SaveKey]) -> Steps[bool]:

@@ -12,7 +12,7 @@ from manifests import paths
 from manifests.errors import Conflict, NotConditional, NotUnderstood, Unavailable
 from manifests.heal import Vote, list_runs, read_everything
 from manifests.problems import Problem
-from manifests.quorum import Scope, View, no_quorum, readings_needed, survey, with_view
+from manifests.quorum import Scope, View, attempts, no_quorum, readings_needed, survey, with_view
 from manifests.registers import Batch, Reply, Request, Steps, together
 from manifests.schema import Identity, Members, Standing
 from manifests.seal import seal
@@ -37,7 +37,7 @@ def init_store(scope: Scope, members: Members) -> Steps[str]:
     store_id = begun[0] if begun else scope.store_id or scope.random()
     yield from together([put_identity(target, store_id) for target in members.targets])
     waiting = [standing for standing in standings.values() if standing.target not in finished]
-    tokens = yield from together([put_token(standing, members, scope.random()) for standing in waiting])
+    tokens = yield from together([put_some_token(scope, standing, members) for standing in waiting])
     yield from together([put_valid(token, members) for token in tokens])
     return store_id
 
@@ -58,17 +58,24 @@ def _finished(standings: Mapping[str, TargetStanding], members: Members) -> Step
 def put_identity(target: str, store_id: str) -> Steps[None]:
     """Put `ckptstore.json`, and again: NotConditional is raised where the target takes it every time.
 
+    It is put again where the target fails for the moment, as `put_valid`.
     Every put holds the same bytes, so that even such a target keeps what it had; and three more of them, because a
     put whose reply was lost may be reported as done once. Raises Conflict, Unavailable.
     """
     data = seal(Identity(store_id=store_id, target=target))
     put = Request(target, "put_if_absent", paths.IDENTITY, data)
-    ((*puts, found),) = yield Batch([[*[put] * 4, Request(target, "get", paths.IDENTITY)]])
-    _raise_unavailable(*puts, found)
-    if all(puts):
+    answers: list[Reply] = []
+    found: Reply = None
+    for pause in attempts():
+        ((*puts, found),) = yield Batch([[*[put] * (4 - len(answers)), Request(target, "get", paths.IDENTITY)]], pause)
+        answers += [reply for reply in puts if not isinstance(reply, Unavailable)]
+        if not _is_passing(found):
+            break
+    _raise_unavailable(found)
+    if all(answers):
         message = (
-            f"{target} answered each of {len(puts)} puts-if-absent of {paths.IDENTITY} as if it had made it; it can't "
-            "tell what was there before, so it can hold fragments, but no votes"
+            f"{target} answered each of {len(answers)} puts-if-absent of {paths.IDENTITY} as if it had made it; it "
+            "can't tell what was there before, so it can hold fragments, but no votes"
         )
         raise NotConditional(message, register=target)
     if found != data:
@@ -93,16 +100,32 @@ def put_token(standing: TargetStanding, members: Members, incarnation: str) -> S
     return TargetStanding(standing.target, "joining", "", None, incarnation, numbers, number, token, members)
 
 
+def put_some_token(scope: Scope, standing: TargetStanding, members: Members) -> Steps[TargetStanding]:
+    """Put a joining token, and where the target fails for the moment another one above it: none is ever put twice."""
+    for pause in attempts():
+        if pause:
+            yield Batch((), pause)
+            standing = (yield from read_standings([standing.target]))[standing.target]
+            if standing.state not in {"absent", "joining"}:
+                break
+        try:
+            return (yield from put_token(standing, members, scope.random()))
+        except Unavailable as error:
+            failure = error
+            if error.is_final:
+                break
+    raise failure
+
+
 def put_valid(token: TargetStanding, members: Members) -> Steps[None]:
     """Make a joining target valid, by the statement numbered right after its token.
 
-    Raises Conflict if taken over.
+    It is put again where a target fails for the moment: one that lands late, above another token, says nothing.
+    Raises Conflict if taken over, Unavailable.
     """
     target, path = token.target, paths.standing(token.token + 1)
     data = seal(Standing(incarnation=token.incarnation, state="valid", members=members))
-    requests = [Request(target, "put_if_absent", path, data), Request(target, "get", path)]
-    ((put, found),) = yield Batch([requests])
-    _raise_unavailable(put, found)
+    found = yield from _put_and_get(target, path, data)
     if found != data:
         raise Conflict(f"the re-admission of {target} was taken over by another process", target=target)
 
@@ -190,17 +213,30 @@ def _read_everything(view: View) -> Steps[tuple[Members, list[Vote], tuple[Probl
 
 def _copy(token: TargetStanding, votes: Sequence[Vote]) -> Steps[None]:
     """Put votes on a joining target, under its new incarnation, and read each back."""
-    lanes = []
-    for vote in votes:
-        path = paths.commit_prefix(vote.run, token.incarnation) + vote.name
-        put = Request(token.target, "put_if_absent", path, vote.data)
-        lanes.append([put, Request(token.target, "get", path)])
-    replies = (yield Batch(lanes)) if lanes else ()
-    for vote, (put_reply, found) in zip(votes, replies, strict=True):
-        _raise_unavailable(put_reply, found)
+    prefixes = [paths.commit_prefix(vote.run, token.incarnation) for vote in votes]
+    puts = [_put_and_get(token.target, p + vote.name, vote.data) for p, vote in zip(prefixes, votes, strict=True)]
+    for vote, found in zip(votes, (yield from together(puts)), strict=True):
         if found != vote.data:
             message = f"{token.target} does not hold what was put on it under {vote.name}"
             raise Unavailable(message, register=token.target, path=vote.name)
+
+
+def _put_and_get(target: str, path: str, data: bytes) -> Steps[Reply]:
+    """Put if absent and read back, again for some seconds where the target fails for the moment. Raises Unavailable."""
+    found: Reply = None
+    for pause in attempts():
+        ((_, found),) = yield Batch(
+            [[Request(target, "put_if_absent", path, data), Request(target, "get", path)]], pause
+        )
+        if not _is_passing(found):
+            break
+    _raise_unavailable(found)
+    return found
+
+
+def _is_passing(reply: Reply) -> bool:
+    """Tell a failure after which another try may succeed. What follows a failure in its lane is answered by it."""
+    return isinstance(reply, Unavailable) and not reply.is_final
 
 
 def _raise_unavailable(*replies: Reply) -> None:

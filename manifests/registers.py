@@ -6,6 +6,7 @@ explorer in `tests/stateful` performs the requests of the very same generators o
 interleaving.
 """
 
+import random
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,11 +15,11 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from manifests.errors import Unavailable
 
-ATTEMPTS = 4
-"""How often an operation begins again when targets come, go or change under it."""
+ATTEMPTS = 8
+"""How often an operation is begun when targets come, go or change under it, or throttle its votes."""
 
 PAUSE = 0.05
-"""Seconds before the second attempt; doubled for each further one."""
+"""Seconds before the second attempt; doubled for each further one: 6 s in all, in which a server can restart."""
 
 _THREADS_PER_REGISTER = 8
 _MAX_THREADS = 32
@@ -118,7 +119,7 @@ def drive(steps: Steps[T], registers: Mapping[str, Register], sleep: Callable[[f
             batch = next(steps)
             while True:
                 if batch.pause:
-                    sleep(batch.pause)
+                    sleep(batch.pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that savers don't come back together
                 batch = steps.send(_perform(batch, registers, pool))
         except StopIteration as stop:
             result: T = stop.value

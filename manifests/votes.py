@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from manifests import paths
-from manifests.errors import ManifestError, NotUnderstood, Unavailable, UnsafeName, WrongValue
+from manifests.errors import InDoubt, ManifestError, NotUnderstood, Unavailable, UnsafeName, WrongValue
 from manifests.paths import SaveKey
 from manifests.quorum import Scope, View, attempts, no_quorum, read_view, votes_needed
 from manifests.registers import Batch, Request, Steps
@@ -21,10 +21,24 @@ from manifests.validation import check_understood
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What casting a vote found: targets that `held` it at one instant, and `others`: what else is under its name."""
+    """What casting a vote found: targets that `held` it at one instant, and `others`: what else is under its name.
+
+    `failed`: the targets that did not answer, and why.
+    """
 
     held: frozenset[str]
     others: Mapping[str, bytes]
+    failed: Mapping[str, Unavailable] = field(default_factory=dict)
+
+    def is_hopeless(self, view: View) -> bool:
+        """Tell whether casting it again soon can't complete it: too few targets are left that might take it."""
+        return not view.is_complete([t for t in view.valid if t not in self.failed or not self.failed[t].is_final])
+
+    @property
+    def reasons(self) -> str:
+        """Why targets failed, to end a message with."""
+        told = "; ".join(sorted(str(error) for error in self.failed.values()))
+        return f" ({told})" if told else ""
 
 
 @dataclass(slots=True)
@@ -67,15 +81,17 @@ def cast(view: View, run: str, name: str, data: bytes, before: tuple[str, bytes]
     replies = yield Batch(lanes)
     found = {t: lane[-1] for t, lane in zip(view.valid, replies, strict=True)}
     others = {t: reply for t, reply in found.items() if isinstance(reply, bytes) and reply != data}
+    failed = {t: reply for t, reply in found.items() if isinstance(reply, Unavailable)}
     held = yield from view.check([t for t, reply in found.items() if reply == data])
-    return Tally(held, others)
+    return Tally(held, others, failed)
 
 
-def complete_vote(scope: Scope, run: str, name: str, data: bytes) -> Steps[frozenset[str] | None]:
+def complete_vote(scope: Scope, run: str, name: str, data: bytes, doubt: InDoubt) -> Steps[frozenset[str]]:
     """Cast a vote of an own, random name until it is complete; return the targets that held it at one instant.
 
-    None: in doubt. Raises NoQuorum before anything is put.
+    Raises `doubt`, with what was wrong added, where that can't be proved; NoQuorum before anything is put.
     """
+    tally = Tally(frozenset(), {})
     for pause in attempts():
         if pause:
             yield Batch((), pause)
@@ -87,7 +103,9 @@ def complete_vote(scope: Scope, run: str, name: str, data: bytes) -> Steps[froze
         tally = yield from cast(view, run, name, data)
         if view.is_complete(tally.held):
             return tally.held
-    return None
+        if tally.is_hopeless(view):
+            break
+    raise InDoubt(doubt.message + tally.reasons, **doubt.fields)
 
 
 def list_votes(view: View, run: str) -> Steps[Votes]:

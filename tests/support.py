@@ -66,8 +66,7 @@ class LocalStore:
         observer: Observer = ignore,
     ) -> Manifest:
         """Save and commit; the tensors are dealt out to as many shards as there are ranks."""
-        places, failed = self.opened.writable()
-        self.opened.require(places, failed)
+        places = self.opened.ready_to_save()
         commit = Commit(self.opened, RUN, places)
         commit.begin()
         pieces = pieces_of(arrays)

@@ -15,7 +15,7 @@ FLOORS = [
     {"placement", "names", "header", "retention"},
     {"config", "buffers"},
     {"targets", "tolerance"},
-    {"save", "load"},
+    {"save", "load", "identity"},
     {"opened"},
     {"commit", "selection"},
     {"source"},

@@ -72,8 +72,7 @@ class StoreWriter(StorageWriter):
             message = "use_collectives=False: each rank would finish alone, and nobody could commit the checkpoint"
             raise UsageError(message, hint="call dcp.save with use_collectives=True")
         opened = self._opened()
-        places, failed = opened.writable()
-        opened.require(places, failed)
+        places = opened.ready_to_save()
         self._rank = RankSave(
             opened,
             self.run,

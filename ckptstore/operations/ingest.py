@@ -85,8 +85,7 @@ def ingest(opened: Opened, run: str, made: Plan, about: About, observer: Observe
     Raises `UnsupportedValue` and `KeyCollision` for names that can't be stored before anything is written;
     `ToleranceError`, `OutOfReach`, `CommitInDoubt`, and `ConflictError` if a file was written to meanwhile.
     """
-    places, failed = opened.writable()
-    opened.require(places, failed)
+    places = opened.ready_to_save()
     groups = list(split(made.pieces))
     streams = [lay_out(group) for group in groups]
     save = Commit(opened, run, places)

@@ -103,7 +103,9 @@ def _heal(opened: Opened, run: str, report: RepairReport) -> None:
     """Manifests and marks first; a target that takes none must not keep fragments elsewhere from being rebuilt."""
     try:
         with protocol_errors():
-            report.votes += len(opened.group.heal(run).put)
+            healed = opened.group.heal(run)
+            report.votes += len(healed.put)
+            report.failed += healed.refusals
     except CkptStoreError as error:
         report.failed.append(error.message)
 

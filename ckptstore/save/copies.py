@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 
-from ckptstore.errors import TargetError, ToleranceError
+from ckptstore.errors import ObjectNotFound, TargetError, TargetUnavailable, TargetUnusable, ToleranceError
 from ckptstore.placement import Place, choose_copies
 from ckptstore.targets.base import Target
 
-__all__ = ["copies_wanted", "put_copies"]
+__all__ = ["check_size", "copies_wanted", "put_copies"]
 
 
 def copies_wanted(tolerance: int, places: Sequence[Place]) -> int:
@@ -50,9 +50,27 @@ def put_copies(
 def _try_put(target: Target, path: str, data: bytes) -> TargetError | None:
     try:
         target.put(path, data)
+        check_size(target, path, len(data))
     except TargetError as error:
         return error
     return None
+
+
+def check_size(target: Target, path: str, size: int) -> None:
+    """Raise `TargetUnusable` where an object that was put isn't kept as it was sent: an S3 server may add a trailer.
+
+    A target that doesn't answer now has taken it all the same.
+    """
+    try:
+        kept = target.head(path).size
+    except ObjectNotFound:
+        kept = 0
+    except TargetUnavailable:
+        return
+    if kept != size:
+        message = f"{target.name}: {path}: {size} bytes were put and taken, {kept} are kept"
+        hint = "what is between here and the service changes what is put: look for a proxy, or for checksum settings"
+        raise TargetUnusable(message, target=target.name, path=path, hint=hint)
 
 
 def _reasons(failed: Mapping[str, TargetError]) -> str:

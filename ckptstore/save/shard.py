@@ -119,6 +119,7 @@ class _Shard:
 
     def seal(self) -> SavedShard:
         """Write the shard record: from here on the shard can be found and rebuilt."""
+        self.uploads.check_kept()
         record = self._record()
         reached = record_survives(record, self._domains)
         self._require(reached)

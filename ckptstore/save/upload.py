@@ -8,6 +8,7 @@ from concurrent.futures import Executor, Future, wait
 from ckptstore.errors import TargetError
 from ckptstore.events import Observer, TargetFailed
 from ckptstore.placement import Place
+from ckptstore.save.copies import check_size
 from ckptstore.targets.base import Target
 
 __all__ = ["Uploader"]
@@ -27,6 +28,8 @@ class Uploader:
         self._observer = observer
         self._lock = threading.Lock()
         self._running: list[Future[None]] = []
+        self._last: dict[str, tuple[str, int]] = {}
+        self._stripes: list[list[int | None]] = []
 
     def send(
         self,
@@ -40,12 +43,15 @@ class Uploader:
         Empty parts are not stored. `done` is called once, by whichever thread ends last.
         """
         left = _Countdown(len(parts), done)
+        self._stripes.append(at)
 
         def put(i: int) -> None:
             try:
                 path, data = parts[i]
-                if len(data) and self._put(self.places[homes[i]].target, path, data):
+                name = self.places[homes[i]].target
+                if len(data) and self._put(name, path, data):
                     at[i] = homes[i]
+                    self._last[name] = path, len(data)
             finally:
                 left.down()
 
@@ -56,6 +62,32 @@ class Uploader:
         wait(self._running)
         for put in self._running:
             put.result()
+
+    def check_kept(self) -> None:
+        """Ask each living target for the size of what it took last; of one that keeps it otherwise nothing counts.
+
+        One request a target: a service or proxy that changes what is put does so with every object.
+        """
+        chosen = [place.target for place in self.living if place.target in self._last]
+        errors = self._executor.map(self._look, chosen)
+        for name, error in zip(chosen, errors, strict=True):
+            if error is not None:
+                self._note(name, error)
+                self._forget(name)
+
+    def _look(self, name: str) -> TargetError | None:
+        try:
+            check_size(self._targets[name], *self._last[name])
+        except TargetError as error:
+            return error
+        return None
+
+    def _forget(self, name: str) -> None:
+        for at in self._stripes:
+            for fragment, home in enumerate(at):
+                if home is not None and self.places[home].target == name:
+                    at[fragment] = None
+                    self.missing[name] += 1
 
     @property
     def living(self) -> list[Place]:

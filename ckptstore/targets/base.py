@@ -124,6 +124,11 @@ class Target(ABC):
         """Fill `into` (bytes) from `start`; `ShortObject` if there are fewer. Override where a copy can go."""
         into[:] = self.get(path, start=start, length=len(into))
 
+    def no_ranges(self, path: str) -> TargetUnusable:
+        """The error for an answer that holds more than the range asked for."""
+        message = f"{self.name}: {path}: the service does not answer ranges"
+        return TargetUnusable(message, target=self.name, path=path)
+
     def short(self, path: str, *, start: int, wanted: int | None, size: int | None = None) -> ShortObject:
         """The error for an object that ends before `start + wanted`. `size` is its length in bytes, where known."""
         range_ = f"{'all' if wanted is None else wanted} bytes from {start}"

@@ -4,6 +4,8 @@
     faults.inject("put", "data/*", error=unavailable("the disk sulks"), times=2)     # fails twice
     faults.inject("put_if_absent", error=unavailable("reply lost"), after=True)      # done, but the reply is lost
     faults.inject("get", "data/*", damage=flip_bit)                                  # every get gives wrong bytes
+    faults.inject("put", "data/*", damage=cut_short(100))                            # 100 bytes of each are not written
+    faults.inject(error=NoSpace("full"), skip=7)                                     # full from the eighth request on
     faults.inject(error=unavailable("down"))                                         # nothing works
 
 `heal` ends all of them.
@@ -11,16 +13,16 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from ckptstore.errors import TargetError, TargetUnavailable
-from ckptstore.targets.base import Buffer, Reason, Target
+from ckptstore.targets.base import Buffer, Reason, Target, as_buffers
 from ckptstore.targets.wrapper import Wrapper
 
-__all__ = ["Fault", "FaultTarget", "flip_bit", "unavailable"]
+__all__ = ["Fault", "FaultTarget", "cut_short", "flip_bit", "unavailable"]
 
 T = TypeVar("T")
 
@@ -63,8 +65,8 @@ class FaultTarget(Wrapper):
         """Let calls of `verb` on paths that match `path` (shell patterns) fail, from now on.
 
         `error` is raised, `after` the call was carried out if so said; the call waits `seconds` first;
-        `damage` changes what `get` and `get_into` give. The first `skip` calls that match are spared, and it
-        ends after `times`.
+        `damage` changes what `get` and `get_into` give, and what `put` and `put_if_absent` store. The first `skip`
+        calls that match are spared, and it ends after `times`.
         """
         fault = Fault(verb, path, error, after, seconds, damage, skip, times)
         with self._lock:
@@ -102,6 +104,16 @@ class FaultTarget(Wrapper):
         if damage:
             into[:] = damage(bytes(into))
 
+    def put(self, path: str, data: Buffer | Sequence[Buffer]) -> None:
+        """As the inner target's, other bytes if so told."""
+        damage = self._damage("put", path)
+        super().put(path, damage(b"".join(as_buffers(data))) if damage else data)
+
+    def put_if_absent(self, path: str, data: Buffer) -> bool:
+        """As the inner target's, other bytes if so told."""
+        damage = self._damage("put_if_absent", path)
+        return super().put_if_absent(path, damage(bytes(data)) if damage else data)
+
     def _due(self, verb: str, path: str) -> Fault | None:
         with self._lock:
             return next((fault for fault in self._faults if _strikes(fault, verb, path, damaging=False)), None)
@@ -116,6 +128,11 @@ def flip_bit(data: bytes) -> bytes:
     """`data` with one bit in its middle flipped."""
     middle = len(data) // 2
     return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :] if data else data
+
+
+def cut_short(count: int) -> Callable[[bytes], bytes]:
+    """Data without its last `count` bytes."""
+    return lambda data: data[: max(len(data) - count, 0)]
 
 
 def unavailable(message: str, *, target: str = "", reason: Reason = Reason.BROKEN) -> TargetUnavailable:

@@ -26,7 +26,7 @@ from ckptstore.targets.base import (
 )
 from ckptstore.targets.filesystemclient import BUCKETS, EXCLUSIVE, bounded, make_filesystem
 from ckptstore.targets.filesystemerrors import error_for, is_conflict
-from ckptstore.targets.options import Options
+from ckptstore.targets.options import Options, credentials_now
 
 __all__ = ["FilesystemTarget"]
 
@@ -48,6 +48,7 @@ class FilesystemTarget(Target):
         self._options = options
         self._lock = threading.Lock()
         self._made: tuple[Any, int] | None = None
+        self._made_with: tuple[str | None, ...] = ()
 
     @property
     def url(self) -> str:
@@ -70,7 +71,9 @@ class FilesystemTarget(Target):
         with self._errors(path):
             where = {} if length is None else {"start": start, "end": start + length}
             data: bytes = self._do("cat_file", self._full(path), **where)
-        if length is not None and len(data) != length:
+        if length is not None and len(data) > length:
+            raise self.no_ranges(path)
+        if length is not None and len(data) < length:
             raise self.short(path, start=start, wanted=length, size=start + len(data))
         return data
 
@@ -152,7 +155,9 @@ class FilesystemTarget(Target):
             hint = "open the store in the child, or start workers by spawn or forkserver"
             raise ForkedClient(message, hint=hint, target=self.name)
         with self._lock:
-            if self._made is None:
+            credentials = credentials_now()
+            if self._made is None or self._made_with != credentials:
+                self._made_with = credentials
                 self._made = make_filesystem(self._scheme, self._options), os.getpid()
             return self._made[0]
 

@@ -7,6 +7,7 @@ the connection breaks. Why each is switched off as it is here: docs/decisions/00
 
 import asyncio
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -101,9 +102,31 @@ def _none(_options: Options) -> dict[str, Any]:
 
 
 def _s3(options: Options) -> dict[str, Any]:
-    config = {"connect_timeout": options.connect_timeout, "read_timeout": options.read_timeout}
+    config: dict[str, Any] = {"connect_timeout": options.connect_timeout, "read_timeout": options.read_timeout}
+    config |= dict.fromkeys(_checksum_settings(), "when_required")
     place = {"region_name": options.region} if options.region else {}
-    return {"endpoint_url": options.endpoint, "client_kwargs": place, "config_kwargs": config}
+    return {"endpoint_url": options.endpoint, "client_kwargs": place, "config_kwargs": config, **_keys(options)}
+
+
+def _keys(options: Options) -> dict[str, str]:
+    """What the environment holds, told as arguments: where it changes, fsspec gives another filesystem."""
+    if options.filesystem.keys() & {"anon", "profile"}:
+        return {}
+    named = {"key": "AWS_ACCESS_KEY_ID", "secret": "AWS_SECRET_ACCESS_KEY", "token": "AWS_SESSION_TOKEN"}
+    found = {name: os.environ.get(variable) for name, variable in named.items()}
+    return {name: value for name, value in found.items() if value} if found["key"] and found["secret"] else {}
+
+
+@cache
+def _checksum_settings() -> tuple[str, ...]:
+    """Settings of botocore for checksums of its own, since release 1.36; ours are checked on every read.
+
+    Older services refuse such a checksum, or keep it as a part of the object.
+    """
+    from botocore.config import Config  # type: ignore[import-untyped]
+
+    names = ("request_checksum_calculation", "response_checksum_validation")
+    return tuple(name for name in names if name in Config.OPTION_DEFAULTS)
 
 
 def _gcs(options: Options) -> dict[str, Any]:

@@ -27,6 +27,7 @@ CLASSES: dict[str, Meaning] = {
     "ClientError": BROKEN,  # aiohttp; botocore's of that name carries a response, which is asked first
     "IncompleteReadError": BROKEN,  # botocore
     "ConnectionError": BROKEN,
+    "HttpProcessingError": BROKEN,  # aiohttp: the answer itself broke the rules, or broke off
     "PermissionError": CREDENTIALS,
     "NoCredentialsError": CREDENTIALS,  # botocore
     "PartialCredentialsError": CREDENTIALS,
@@ -45,6 +46,7 @@ ERRNOS: dict[int, Meaning] = {
 
 FORBIDDEN = re.compile(r"\bForbidden\b")  # gcsfs: an OSError without a number
 CONFLICT = re.compile(r"PreconditionFailed|pre-?condition|ConditionalRequestConflict", re.IGNORECASE)
+SECONDS = re.compile(r"\d+(\.\d+)?")
 OUTER = 3  # clients wrap what they met at most this often
 
 
@@ -57,8 +59,10 @@ def is_conflict(error: Exception) -> bool:
 def error_for(error: BaseException, target: str, path: str) -> TargetError:
     """The typed error for an exception met in a request for `path`."""
     kind, reason, hint = _meaning(error)
-    message = f"{target}: {path or 'the root'}: {type(error).__name__}: {_first_line(error)}"
-    fields = {"reason": reason} if reason else {}
+    message = f"{target}: {path or 'the root'}: {type(error).__name__}: {_first_line(error)}{_refusal(error)}"
+    fields: dict[str, object] = {"reason": reason} if reason else {}
+    if reason and (wait := _retry_after(error)):
+        fields["retry_after"] = wait
     return kind(message, target=target, path=path, hint=hint or None, **fields)
 
 
@@ -78,6 +82,19 @@ def _meaning(error: BaseException) -> Meaning:
     return CREDENTIALS if FORBIDDEN.search(str(error)) else (TargetUnusable, None, "")
 
 
+def _refusal(error: BaseException) -> str:
+    """The service's own word, which the client's exception may leave out: PermissionError says Forbidden for all."""
+    codes = [code for cause in _chain(error) if (code := _code(cause)) and code not in str(error)]
+    return f" ({codes[0]})" if codes else ""
+
+
+def _retry_after(error: BaseException) -> float:
+    """Seconds that the service asked to wait (RFC 9110, 10.2.3); its other form, a date, is passed over. 0: none."""
+    headers = (_response(cause).get("ResponseMetadata", {}).get("HTTPHeaders") for cause in _chain(error))
+    told = next((found["retry-after"] for found in headers if isinstance(found, dict) and "retry-after" in found), "")
+    return float(told) if SECONDS.fullmatch(str(told)) else 0.0
+
+
 def _chain(error: BaseException) -> list[BaseException]:
     chain = [error]
     while len(chain) < OUTER and (inner := chain[-1].__cause__) is not None:
@@ -92,6 +109,8 @@ def _response(error: BaseException) -> dict[str, dict[str, object]]:
 
 
 def _status(error: BaseException) -> int:
+    if any(base.__name__ == "HttpProcessingError" for base in type(error).__mro__):
+        return 0  # its `code` is what a server would answer to a request as bad as this answer
     status = _response(error).get("ResponseMetadata", {}).get("HTTPStatusCode")
     if status is None:
         status = getattr(error, "status", None) or getattr(error, "code", None)  # aiohttp, gcsfs

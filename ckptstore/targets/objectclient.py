@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from ckptstore.errors import ForkedClient
-from ckptstore.targets.options import LOOPBACK, Options
+from ckptstore.targets.options import LOOPBACK, Options, credentials_now
 
 if TYPE_CHECKING:
     from obstore.store import AzureConfig, ClientConfig, GCSConfig, RetryConfig
@@ -39,12 +39,16 @@ class Client:
     obstore's `read_timeout` counts from the start of a request, body included, to the answer (measured: a
     body that goes out steadily for longer is cut off). So a large body goes by the one whose only bound is
     `timeout`; everything else by the one that gives up after `read_timeout` seconds of silence.
+
+    They read the environment once. Where it holds other credentials than then, new ones are made: a token that was
+    renewed there is used from the next request on. obstore renews a machine role's by itself.
     """
 
     def __init__(self, name: str, scheme: str, bucket: str, options: Options) -> None:
         self._name, self._scheme, self._bucket, self._options = name, scheme, bucket, options
         self._lock = threading.Lock()
         self._made: tuple[Store, Store] | None = None
+        self._made_with: tuple[str | None, ...] = ()
 
     def brisk(self) -> Store:
         """The client for small bodies and all reads. Raises `ForkedClient`."""
@@ -64,8 +68,10 @@ class Client:
             hint = "start workers by spawn or forkserver (multiprocessing.set_start_method), and open the store in them"
             raise ForkedClient(message, hint=hint, target=self._name)
         with self._lock:
-            if self._made is None:
+            credentials = credentials_now()
+            if self._made is None or self._made_with != credentials:
                 _runtime.pid = os.getpid()
+                self._made_with = credentials
                 self._made = self._make(self._options.read_timeout), self._make(self._options.timeout)
             return self._made
 

@@ -24,6 +24,7 @@ Meaning = tuple[type[TargetError], Reason | None, str]
 
 KEYS = "check the credentials in the environment and what they may do"
 CLOCK = "set this machine's clock"
+BARE = "check the credentials, their session token and options.region: most often it is one of these"
 CREDENTIALS: Meaning = (AccessDenied, None, KEYS)
 ROOM = "free some space, raise the quota or add a target"
 REGION = "set options.region and options.endpoint to the bucket's"
@@ -40,7 +41,13 @@ CODES: dict[str, Meaning] = {
     "RequestTimeTooSkewed": (AccessDenied, None, CLOCK),
     "ExpiredToken": CREDENTIALS,
     "InvalidToken": CREDENTIALS,
+    "InvalidAccessKeyId": CREDENTIALS,
+    "SignatureDoesNotMatch": CREDENTIALS,
+    "400": (TargetUnusable, None, BARE),  # botocore's code for an answer to a HEAD, which tells no more
     "AuthorizationHeaderMalformed": (AccessDenied, None, REGION),
+    "PermanentRedirect": (TargetUnusable, None, REGION),
+    "IllegalLocationConstraintException": (TargetUnusable, None, REGION),
+    "InsufficientStorage": (NoSpace, None, ROOM),
     "QuotaExceeded": (NoSpace, None, ROOM),
     "XMinioStorageFull": (NoSpace, None, ROOM),
 }

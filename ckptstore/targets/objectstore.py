@@ -35,6 +35,9 @@ __all__ = ["ObjectStoreTarget"]
 
 PAGE = 1000  # the most keys that S3 lists, and deletes, in one request
 LARGE = 1 << 20  # bytes of a body that is given the whole of `timeout` to go out
+NO_BULK = (
+    'where the service refuses bulk deletes or their checksums, set options.client = "fsspec": it deletes one by one'
+)
 CHUNK = 4 << 20  # bytes of a body between the socket and the caller's memory: 10 MiB of it in all, measured
 
 
@@ -177,8 +180,7 @@ class ObjectStoreTarget(Target):
     def _explain(self, path: str, start: int, length: int | None, error: ShortObject) -> None:
         """Raise what a refused range means, with the object's size; return if nothing was asked for at its end."""
         if check_range(self, path, self.head(path).size, start, length):
-            message = f"{self.name}: {path}: the service does not answer ranges"
-            raise TargetUnusable(message, target=self.name, path=path) from error
+            raise self.no_ranges(path) from error
 
     def _settle_conflict(self, path: str, conflict: Exception) -> bool:
         """False: an object is there. Raises a transient error where there is none."""
@@ -201,5 +203,7 @@ class ObjectStoreTarget(Target):
             except ObjectNotFound:  # Google's and Azure's answer where S3 says 204
                 continue
             except TargetError as error:
+                if isinstance(error, TargetUnusable):
+                    error.hint = error.hint or NO_BULK
                 failed[path] = error
         return failed

@@ -46,7 +46,7 @@ def open_target(
     scheme, rest = _split(name, location)
     checked = check_options(name, _kind(scheme, options or {}), options or {})
     target = _client(name, scheme, rest, checked, os.fspath(folder))
-    return RetryTarget(HealthTarget(target), deadline=checked.deadline)
+    return RetryTarget(HealthTarget(target, patience=checked.deadline), deadline=checked.deadline)
 
 
 def _split(name: str, location: str) -> tuple[str, str]:

@@ -1,5 +1,6 @@
 """Options of a target: what `store.toml` may say about how it is reached. Never a secret."""
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +9,7 @@ from typing import Any
 from ckptstore.errors import ConfigError
 from ckptstore.targets.retry import DEADLINE
 
-__all__ = ["KINDS", "LOOPBACK", "Options", "check_options", "refuse_secrets"]
+__all__ = ["KINDS", "LOOPBACK", "Options", "check_options", "credentials_now", "refuse_secrets"]
 
 LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
 KINDS = ("file", "memory", "obstore", "fsspec")
@@ -20,6 +21,22 @@ ENVIRONMENT = (
     "give credentials by environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS, "
     "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY), by profile or by the machine's role"
 )
+
+
+ROTATING = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AZURE_STORAGE_ACCOUNT_KEY",
+    "AZURE_STORAGE_SAS_TOKEN",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+)
+"""Credentials that a job may put new ones in the place of while it runs: session tokens last an hour or a day."""
+
+
+def credentials_now() -> tuple[str | None, ...]:
+    """The credentials that the environment holds, for a client to see whether it was made with others."""
+    return tuple(map(os.environ.get, ROTATING))
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,8 @@ def _delete(target: Target, folder: str) -> str | None:
     target.put(path, b"deleted")
     failed = target.delete([path, f"{folder}never-there"])
     if failed:
-        return f"delete fails: {next(iter(failed.values())).message}"
+        error = next(iter(failed.values()))
+        return f"delete fails: {error.message}" + (f" ({error.hint})" if error.hint else "")
     try:
         target.head(path)
     except ObjectNotFound:

@@ -2,6 +2,7 @@
 
 from ckptstore.errors import ObjectNotFound, TargetError
 from ckptstore.targets.base import Target
+from ckptstore.targets.retry import worth_another_try
 from manifests.errors import Unavailable
 
 __all__ = ["TargetRegister"]
@@ -9,6 +10,8 @@ __all__ = ["TargetRegister"]
 
 class TargetRegister:
     """Adapts a `Target` to `manifests.Register`. Any failure is `manifests.Unavailable`, its cause the `TargetError`.
+
+    It is `final` where another try is of no use: the protocol casts votes again for some seconds, else.
 
     A refused or full target is to the protocol what one out of reach is: it counts for nothing, and the
     others decide.
@@ -55,4 +58,5 @@ class TargetRegister:
 
 
 def _unavailable(error: TargetError) -> Unavailable:
-    return Unavailable(error.message, register=error.target, path=error.path)
+    final = not worth_another_try(error)
+    return Unavailable(error.message, register=error.target, path=error.path, final=final)

@@ -26,12 +26,29 @@ def test_init_refuses_one_name_twice():
 
 def test_init_that_failed_half_way_is_finished_under_the_id_put_first():
     targets = registers(3)
-    targets[2].lose_before = 1
+    targets[2].lose_before = 100
     with pytest.raises(manifests.Unavailable):
         init_store(targets, t=1)
+    targets[2].lose_before = 0
     store_id = init_store(targets, t=1)
     assert Group.open(targets).store_id == store_id
     assert {s.identity.store_id for s in Group.open(targets).standings.values()} == {store_id}
+
+
+@pytest.mark.parametrize("fault", ["lose_before", "lose_after"])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_o28_init_and_readmission_outlast_puts_that_are_lost(fault, count):
+    """Every put is cast again; a joining token never: another one is put above it."""
+    targets = registers(3)
+    for target in targets:
+        setattr(target, fault, count)
+    init_store(targets, t=1)
+    group = Group.open(targets)
+    session = group.open_session(RUN)
+    save(group, session, 1)
+    assert {standing.state for standing in group.standings.values()} == {"valid"}
+    tokens = [standing.incarnation for standing in group.standings.values()]
+    assert len(set(tokens)) == 3
 
 
 def test_init_needs_every_member():

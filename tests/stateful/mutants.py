@@ -9,6 +9,7 @@ from typing import Any
 from unittest import mock
 
 from manifests import collect, commit, heal, history, marks, membership, paths, quorum, standing, votes
+from manifests.errors import InDoubt
 from manifests.quorum import Scope, View, with_view
 from manifests.registers import Batch, Request, Steps
 from manifests.schema import Mark
@@ -144,10 +145,12 @@ def a_mark_counts_on_one_target() -> Iterator[None]:
         yield
 
 
-def _on_one(scope: Scope, run: str, name: str, data: bytes) -> Steps[Any]:
+def _on_one(scope: Scope, run: str, name: str, data: bytes, doubt: InDoubt) -> Steps[Any]:
     view = yield from quorum.read_view(scope)
     tally = yield from votes.cast(view, run, name, data)
-    return tally.held or None
+    if not tally.held:
+        raise doubt
+    return tally.held
 
 
 @contextmanager

@@ -1,10 +1,10 @@
-"""A scripted S3 server, and credentials of which nobody may ever read more than these tests do."""
+"""An S3 server that fails as told, and credentials of which nobody may ever read more than these tests do."""
 
 import os
 
 import pytest
 
-from tests.targets.http_stub import StubServer
+from localstack.faulty import FaultyServer
 
 SECRET = "a-secret-that-nobody-prints"
 
@@ -20,6 +20,6 @@ def environment(monkeypatch):
 
 
 @pytest.fixture
-def stub():
-    with StubServer() as server:
+def server():
+    with FaultyServer() as server:
         yield server

@@ -10,78 +10,79 @@ import pytest
 from ckptstore.errors import AccessDenied, NoSpace, ObjectNotFound, TargetUnavailable, TargetUnusable
 from ckptstore.targets import Reason, open_target
 from ckptstore.targets.filesystemerrors import error_for
+from localstack.faults import cuts, loses_replies, performs_but_refuses, refuses
+from localstack.faulty import FaultyServer
 from tests.targets.conflicts import assert_commits_over_a_409
-from tests.targets.http_stub import CUT, StubServer, error, once
 
 FAST = {"client": "fsspec", "deadline": 8.0, "read_timeout": 5.0, "timeout": 5.0}
 
 
 @pytest.fixture
-def target(stub):
-    return open_target("f", "s3://bucket/prefix", options={"endpoint": stub.endpoint, **FAST})
+def target(server):
+    return open_target("f", "s3://bucket/prefix", options={"endpoint": server.endpoint, **FAST})
 
 
-def test_o31_a_409_with_the_key_absent_is_transient(target, stub):
+def test_o31_a_409_with_the_key_absent_is_transient(target, server):
     """Neither "exists" nor tried again: that is the protocol's."""
-    stub.script = once(error(409, "ConditionalRequestConflict"), "PUT")
+    server.inject(refuses(409, "ConditionalRequestConflict"), "PutObject", times=1)
     with pytest.raises(TargetUnavailable) as caught:
         target.put_if_absent("m/1", b"mine")
     assert caught.value.reason == Reason.BUSY
-    assert stub.objects == {}
-    assert stub.requests["PUT"] == 1
+    assert server.objects == {}
+    assert server.count("PutObject") == 1
 
 
-def test_o31_a_commit_over_a_409_with_the_key_absent_succeeds(target, stub):
-    assert_commits_over_a_409(target, stub)
+def test_o31_a_commit_over_a_409_with_the_key_absent_succeeds(target, server):
+    assert_commits_over_a_409(target, server)
 
 
-def test_o31_a_conflict_with_foreign_content_is_a_conflict(target, stub):
-    stub.objects["/bucket/prefix/m/1"] = b"theirs"
+def test_o31_a_conflict_with_foreign_content_is_a_conflict(target, server):
+    server.hold("prefix/m/1", b"theirs")
     assert target.put_if_absent("m/1", b"mine") is False
-    stub.script = once(error(409, "ConditionalRequestConflict"), "PUT")
+    server.inject(refuses(409, "ConditionalRequestConflict"), "PutObject", times=1)
     assert target.put_if_absent("m/1", b"mine") is False
-    assert stub.objects == {"/bucket/prefix/m/1": b"theirs"}
+    assert server.objects == {"prefix/m/1": b"theirs"}
 
 
-@pytest.mark.parametrize("answer", [error(500, "InternalError"), error(503, "SlowDown"), CUT])
-def test_a_put_if_absent_whose_reply_is_lost_is_sent_once(target, stub, answer):
+@pytest.mark.parametrize(
+    "fault",
+    [performs_but_refuses(500, "InternalError"), performs_but_refuses(503, "SlowDown"), loses_replies],
+    ids=["500", "503", "cut"],
+)
+def test_a_put_if_absent_whose_reply_is_lost_is_sent_once(target, server, fault):
     """aiohttp by itself sends a PUT again where the connection breaks."""
     assert target.put_if_absent("m/0", b"a connection to use again") is True
 
-    def script(method, path):
-        stub.objects[path] = b"mine"
-        return answer
-
-    stub.script = script
+    server.inject(fault, "PutObject")
     with pytest.raises(TargetUnavailable):
         target.put_if_absent("m/1", b"mine")
-    assert stub.requests["PUT"] == 2
-    assert stub.objects["/bucket/prefix/m/1"] == b"mine"
+    assert server.count("PutObject") == 2
+    assert server.objects["prefix/m/1"] == b"mine"
 
 
-def test_what_a_user_asks_of_botocore_leaves_one_request(stub):
+def test_what_a_user_asks_of_botocore_leaves_one_request(server):
     mine = {"config_kwargs": {"retries": {"max_attempts": 3}, "user_agent_extra": "mine"}}
-    target = open_target("f", "s3://bucket", options={"endpoint": stub.endpoint, "filesystem": mine, **FAST})
-    stub.script = lambda method, path: error(500, "InternalError")
+    target = open_target("f", "s3://bucket", options={"endpoint": server.endpoint, "filesystem": mine, **FAST})
+    server.inject(refuses(500, "InternalError"))
     with pytest.raises(TargetUnavailable):
         target.put_if_absent("m/1", b"mine")
-    assert stub.requests["PUT"] == 1
+    assert server.count("PutObject") == 1
 
 
-@pytest.mark.parametrize("answer", [error(503, "backendError"), CUT])
-def test_gcsfs_sends_a_put_if_absent_once(stub, answer, monkeypatch):
+@pytest.mark.parametrize("fault", [refuses(503, "backendError"), cuts], ids=["503", "cut"])
+def test_gcsfs_sends_a_put_if_absent_once(server, fault, monkeypatch):
     """By itself it would send it six times, and meet its own first try."""
     monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
-    target = open_target("f", "fsspec+gs://bucket", options={"endpoint": stub.endpoint, "timeout": 5.0})
-    stub.script = lambda method, path: answer
+    target = open_target("f", "fsspec+gs://bucket", options={"endpoint": server.endpoint, "timeout": 5.0})
+    server.inject(fault)
     with pytest.raises(TargetUnavailable):
         target.put_if_absent("m/1", b"mine")
-    assert stub.requests == {"POST": 1}
+    assert [request.method for request in server.log] == ["POST"]
 
 
-def test_the_same_bytes_of_another_are_a_conflict(target, stub):
+def test_the_same_bytes_of_another_are_a_conflict(target, server):
     """Nobody can tell them from our own, and the protocol takes "created" to mean that this call did."""
-    stub.objects["/bucket/prefix/m/1"] = b"mine"
+    server.hold("prefix/m/1", b"mine")
     assert target.put_if_absent("m/1", b"mine") is False
 
 
@@ -96,8 +97,8 @@ def test_the_same_bytes_of_another_are_a_conflict(target, stub):
         (400, "InvalidRequest", TargetUnusable, None),
     ],
 )
-def test_each_status_is_transient_or_permanent(target, stub, status, code, kind, reason):
-    stub.script = lambda method, path: error(status, code)
+def test_each_status_is_transient_or_permanent(target, server, status, code, kind, reason):
+    server.inject(refuses(status, code))
     bare = target.inner.inner
     for verb in (bare.get, lambda path: bare.put(path, b"x")):
         with pytest.raises(kind) as caught:
@@ -105,11 +106,11 @@ def test_each_status_is_transient_or_permanent(target, stub, status, code, kind,
         assert caught.value.fields.get("reason") == reason
 
 
-def test_a_403_is_not_tried_again(target, stub):
-    stub.script = lambda method, path: error(403, "AccessDenied")
+def test_a_403_is_not_tried_again(target, server):
+    server.inject(refuses(403, "AccessDenied"))
     with pytest.raises(AccessDenied):
         target.put("a", b"x")
-    assert stub.requests["PUT"] == 1
+    assert server.count("PutObject") == 1
 
 
 def test_a_server_that_hangs_is_bounded():
@@ -125,7 +126,7 @@ def test_a_server_that_hangs_is_bounded():
 
 
 def test_a_refused_connection_is_unreachable():
-    with StubServer() as gone:
+    with FaultyServer() as gone:
         endpoint = gone.endpoint
     target = open_target("f", "s3://bucket", options={"endpoint": endpoint, **FAST})
     with pytest.raises(TargetUnavailable) as caught:

@@ -163,3 +163,51 @@ def test_under_retries_a_dead_target_costs_one_time_out(faults):
     assert caught.value.reason == Reason.RESTING
     assert fault.hits == 1
     assert time.monotonic() - begun < 1.5
+
+
+@pytest.mark.parametrize("reason", [Reason.BUSY, Reason.BROKEN])
+def test_what_does_nothing_but_refuse_or_break_off_is_left_alone_at_last(faults, clock, reason):
+    """Else each request of an operation would take the whole deadline."""
+    health = HealthTarget(faults, cool_down=5, patience=30, clock=clock)
+    fault = faults.inject(error=unavailable("503", reason=reason))
+    fails(health, reason)
+    for _ in range(3):
+        clock.now += 10
+        fails(health, reason)
+    fails(health, Reason.RESTING)
+    clock.now += 5
+    fails(health, reason)  # one looks, and it is as it was
+    clock.now += 9
+    fails(health, Reason.RESTING)
+    assert fault.hits == 5
+    faults.heal()
+    clock.now += 1
+    assert bytes(health.get("a")) == b"x"
+
+
+def test_a_busy_answer_after_time_outs_is_a_sign_of_life(health, faults, clock):
+    faults.inject(error=unavailable("timed out", reason=Reason.TIMEOUT), times=1)
+    fails(health, Reason.TIMEOUT)
+    clock.now += 5
+    faults.inject(error=unavailable("503", reason=Reason.BUSY), times=1)
+    fails(health, Reason.BUSY)
+    assert bytes(health.get("a")) == b"x"
+
+
+@pytest.mark.parametrize("reason", [Reason.BUSY, Reason.UNREACHABLE])
+def test_failures_an_hour_apart_are_not_one_long_failure(health, faults, clock, reason):
+    faults.inject(error=unavailable("not now", reason=reason), times=3)
+    for _ in range(3):
+        fails(health, reason)
+        clock.now += 3600
+    assert bytes(health.get("a")) == b"x"
+
+
+def test_throttling_with_successes_in_between_is_borne_for_ever(faults, clock):
+    health = HealthTarget(faults, patience=30, clock=clock)
+    for _ in range(20):
+        faults.inject(error=unavailable("503", reason=Reason.BUSY), times=3)
+        for _ in range(3):
+            fails(health, Reason.BUSY)
+            clock.now += 5
+        assert bytes(health.get("a")) == b"x"

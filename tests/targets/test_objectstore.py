@@ -15,16 +15,16 @@ from ckptstore.errors import (
     TargetUnusable,
 )
 from ckptstore.targets import MeterTarget, Reason, open_target
+from localstack.faults import leaves, loses_replies, performs_but_refuses, refuses, slow
 from tests.targets.conflicts import assert_commits_over_a_409
 from tests.targets.conftest import SECRET
-from tests.targets.http_stub import CUT, error, once
 
 FAST = {"deadline": 3.0, "read_timeout": 0.5, "timeout": 2.0}
 
 
 @pytest.fixture
-def target(stub):
-    target = open_target("s", "s3://bucket/prefix", options={"endpoint": stub.endpoint, **FAST})
+def target(server):
+    target = open_target("s", "s3://bucket/prefix", options={"endpoint": server.endpoint, **FAST})
     yield target
     target.close()
 
@@ -35,56 +35,50 @@ def bare(target):
     return target.inner.inner
 
 
-def test_o31_a_409_with_the_key_absent_is_transient(target, stub):
+def test_o31_a_409_with_the_key_absent_is_transient(target, server):
     """Neither "exists" nor tried again: that is the protocol's."""
-    stub.script = once(error(409, "ConditionalRequestConflict"), "PUT")
+    server.inject(refuses(409, "ConditionalRequestConflict"), "PutObject", times=1)
     with pytest.raises(TargetUnavailable) as caught:
         target.put_if_absent("m/1", b"mine")
     assert caught.value.reason == Reason.BUSY
-    assert stub.objects == {}
-    assert stub.requests["PUT"] == 1
+    assert server.objects == {}
+    assert server.count("PutObject") == 1
 
 
-def test_o31_a_commit_over_a_409_with_the_key_absent_succeeds(target, stub):
-    assert_commits_over_a_409(target, stub)
+def test_o31_a_commit_over_a_409_with_the_key_absent_succeeds(target, server):
+    assert_commits_over_a_409(target, server)
 
 
-def test_o31_a_409_with_foreign_content_is_a_conflict(target, stub):
-    stub.objects["/bucket/prefix/m/1"] = b"theirs"
-    stub.script = once(error(409, "ConditionalRequestConflict"), "PUT")
+def test_o31_a_409_with_foreign_content_is_a_conflict(target, server):
+    server.hold("prefix/m/1", b"theirs")
+    server.inject(refuses(409, "ConditionalRequestConflict"), "PutObject", times=1)
     assert target.put_if_absent("m/1", b"mine") is False
-    assert stub.objects == {"/bucket/prefix/m/1": b"theirs"}
-    assert stub.requests["PUT"] == 1
+    assert server.objects == {"prefix/m/1": b"theirs"}
+    assert server.count("PutObject") == 1
 
 
-def test_o31_a_409_after_which_a_foreign_object_lands_is_a_conflict(target, stub):
+def test_o31_a_409_after_which_a_foreign_object_lands_is_a_conflict(target, server):
     """The 409 was told while the other writer was still at it: its object is found when the conflict is looked at."""
 
-    def script(method, path):
-        if method == "PUT":
-            return error(409, "ConditionalRequestConflict")
-        stub.objects[path] = b"theirs"
-        return None
+    def fault(exchange):
+        server.hold("prefix/m/1", b"theirs")
+        refuses(409, "ConditionalRequestConflict")(exchange)
 
-    stub.script = script
+    server.inject(fault, "PutObject")
     assert target.put_if_absent("m/1", b"mine") is False
-    assert stub.requests["PUT"] == 1
+    assert server.count("PutObject") == 1
 
 
-@pytest.mark.parametrize("answer", [error(500, "InternalError"), CUT])
-def test_a_put_if_absent_whose_reply_is_lost_is_sent_once(target, stub, answer):
+@pytest.mark.parametrize("fault", [performs_but_refuses(500, "InternalError"), loses_replies], ids=["500", "cut"])
+def test_a_put_if_absent_whose_reply_is_lost_is_sent_once(target, server, fault):
     """The put was carried out, and then the answer was 500, or the connection broke: one that was in use before."""
     target.put("a", b"a connection to use again")
 
-    def script(method, path):
-        stub.objects[path] = b"mine"
-        return answer
-
-    stub.script = script
+    server.inject(fault, "PutObject")
     with pytest.raises(TargetUnavailable):
         target.put_if_absent("m/1", b"mine")
-    assert stub.requests["PUT"] == 2
-    assert stub.objects["/bucket/prefix/m/1"] == b"mine"
+    assert server.count("PutObject") == 2
+    assert server.objects["prefix/m/1"] == b"mine"
 
 
 @pytest.mark.parametrize(
@@ -105,9 +99,9 @@ def test_a_put_if_absent_whose_reply_is_lost_is_sent_once(target, stub, answer):
         (400, "InvalidRequest", TargetUnusable, None),
     ],
 )
-def test_each_status_is_transient_or_permanent(bare, stub, status, code, kind, reason):
+def test_each_status_is_transient_or_permanent(bare, server, status, code, kind, reason):
     """By every verb that meets it; the message names target, path, status and code."""
-    stub.script = lambda method, path: error(status, code)
+    server.inject(refuses(status, code))
     for verb in (bare.get, lambda path: bare.put(path, b"x"), lambda path: list(bare.list(path + "/"))):
         with pytest.raises(kind) as caught:
             verb("a/b")
@@ -117,43 +111,44 @@ def test_each_status_is_transient_or_permanent(bare, stub, status, code, kind, r
         assert SECRET not in repr(caught.value)
 
 
-def test_a_403_is_not_tried_again(target, stub):
-    stub.script = lambda method, path: error(403, "AccessDenied")
+def test_a_403_is_not_tried_again(target, server):
+    server.inject(refuses(403, "AccessDenied"))
     with pytest.raises(AccessDenied, match="credentials"):
         target.get("a")
-    assert stub.requests["GET"] == 1
+    assert server.count("GetObject") == 1
 
 
-def test_o28_throttling_is_borne(target, stub):
-    stub.objects["/bucket/prefix/a"] = b"x"
-    stub.script = lambda method, path: error(503, "SlowDown") if stub.requests[method] <= 3 else None
+def test_o28_throttling_is_borne(target, server):
+    server.hold("prefix/a", b"x")
+    server.inject(refuses(503, "SlowDown"), times=3)
     assert bytes(target.get("a")) == b"x"
-    assert stub.requests["GET"] == 4
+    assert server.count("GetObject") == 4
 
 
-def test_a_missing_bucket_is_not_a_missing_object(bare, stub):
+def test_a_missing_bucket_is_not_a_missing_object(bare, server):
     """HEAD's answer has no body to tell them apart, so a GET is asked."""
-    stub.script = lambda method, path: (404, "") if method == "HEAD" else error(404, "NoSuchBucket")
+    server.memory.buckets.clear()
     with pytest.raises(TargetUnavailable) as caught:
         bare.head("a")
     assert caught.value.reason == Reason.GONE
 
 
-def test_an_answer_of_200_that_left_some(target, stub):
+def test_o03_an_answer_of_200_that_left_some(target, server):
     """DeleteObjects says 200 and names in its body what it did not delete: asked again one by one, and told."""
-    locked = "<Error><Key>prefix/b</Key><Code>AccessDenied</Code><Message>locked</Message></Error>"
-    left = f"<DeleteResult>{locked}</DeleteResult>"
-
-    def script(method, path):
-        return (200, left) if method == "POST" and stub.requests["POST"] in {1, 3} else None
-
-    stub.script = script
+    server.inject(leaves(["prefix/b"]), "DeleteObjects")
+    for name in "abc":
+        target.put(name, b"x")
     failed = target.delete(["a", "b", "c"])
     assert {path: type(failure) for path, failure in failed.items()} == {"b": AccessDenied}
+    assert set(server.objects) == {"prefix/b"}
+    server.heal()
+    assert target.delete(["a", "b", "c"]) == {}
+    assert server.objects == {}
 
 
-def test_a_range_ignored_is_told_apart_from_a_short_object(bare, stub):
-    stub.objects["/bucket/prefix/a"] = b"0123456789"
+def test_a_range_ignored_is_told_apart_from_a_short_object(bare, server):
+    server.hold("prefix/a", b"0123456789")
+    server.inject(refuses(416, "InvalidRange"), "GetObject")
     for read in (lambda n: bare.get("a", length=n), lambda n: bare.get_into("a", memoryview(bytearray(n)))):
         with pytest.raises(TargetUnusable, match="range"):
             read(5)
@@ -196,12 +191,11 @@ def test_a_server_that_hangs_costs_one_time_out_for_all_threads():
         assert time.monotonic() - begun < 0.4
 
 
-def test_a_large_body_may_go_out_for_longer_than_the_silence_allowed(stub, bare):
+def test_a_large_body_may_go_out_for_longer_than_the_silence_allowed(server, bare):
     """obstore's read_timeout counts from the first byte sent: large bodies go by a client without it."""
-    before = stub.script
-    stub.script = lambda method, path: time.sleep(0.8) if method == "PUT" else before(method, path)
+    server.inject(slow(0.8), "PutObject")
     bare.put("large", bytes(2 << 20))
-    assert len(stub.objects["/bucket/prefix/large"]) == 2 << 20
+    assert len(server.objects["prefix/large"]) == 2 << 20
     with pytest.raises(TargetUnavailable) as caught:
         bare.put("small", b"x")
     assert caught.value.reason == Reason.TIMEOUT
@@ -231,17 +225,17 @@ def test_a_body_that_stalls_or_is_cut_is_unavailable(cut):
         assert caught.value.reason == (Reason.BROKEN if cut else Reason.TIMEOUT)
 
 
-def test_no_credentials_are_told_as_such(monkeypatch, stub):
+def test_no_credentials_are_told_as_such(monkeypatch, server):
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     # Where there is a metadata service it would be asked; here nothing listens at the address that stands for it.
     monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:9")
-    target = open_target("s", "s3://bucket", options={"endpoint": stub.endpoint, **FAST})
+    target = open_target("s", "s3://bucket", options={"endpoint": server.endpoint, **FAST})
     with pytest.raises(AccessDenied, match="no credentials"):
         target.get("a")
 
 
-def test_bytes_are_signed_only_where_the_wire_is_bare(stub):
+def test_bytes_are_signed_only_where_the_wire_is_bare(server):
     """Over TLS and on loopback a signature would only cost time."""
     from ckptstore.targets.objectclient import _wants_signature
     from ckptstore.targets.options import Options
@@ -252,8 +246,7 @@ def test_bytes_are_signed_only_where_the_wire_is_bare(stub):
         assert _wants_signature(Options("obstore", endpoint=endpoint, signed_payload=not signed)) is not signed
 
 
-def test_reading_a_slice_reads_a_slice(target, stub):
+def test_reading_a_slice_reads_a_slice(target, server):
     meter = MeterTarget(target)
-    stub.script = lambda method, path: None
     meter.put("a", bytes(1000))
     assert (meter.requests, meter.bytes_written) == ({"put": 1}, 1000)

@@ -5,8 +5,8 @@ import pytest
 from ckptstore.errors import AccessDenied, ObjectNotFound, TargetUnavailable
 from ckptstore.targets import FaultTarget, MemoryTarget, Reason, open_target, probe_target
 from ckptstore.targets.fault import flip_bit, unavailable
+from localstack.faults import drops_conditions
 from localstack.servers import RcloneServer
-from tests.targets.http_stub import StubServer
 
 
 @pytest.mark.servers
@@ -22,14 +22,18 @@ def test_o02_rclone_ignores_conditions_and_is_refused(monkeypatch):
         assert list(target.list("")) == []
 
 
-def test_o02_a_store_that_drops_the_condition_is_refused():
+def test_o02_a_store_that_drops_the_condition_is_refused(server):
     """Until its author mends it, whoever they are: the same by a server of our own."""
-    with StubServer() as stub:
-        stub.conditions = False
-        target = open_target("s", "s3://bucket", options={"endpoint": stub.endpoint})
-        assert target.put_if_absent("a", b"1") is target.put_if_absent("a", b"2") is True  # two winners
-        stub.conditions = True
-        assert target.put_if_absent("a", b"3") is False
+    server.inject(drops_conditions, "PutObject")
+    target = open_target("s", "s3://bucket", options={"endpoint": server.endpoint})
+    assert target.put_if_absent("a", b"1") is target.put_if_absent("a", b"2") is True  # two winners
+    found = probe_target(target)
+    assert not found.can_commit
+    assert found.can_hold_fragments
+    assert set(server.objects) == {"a"}
+    server.heal()
+    assert target.put_if_absent("a", b"3") is False
+    assert probe_target(target).can_commit
 
 
 def test_o02_looking_before_writing_is_not_enough():
