@@ -166,9 +166,9 @@ class Group:
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def history(self, run: str) -> History:
-        """Read what a run holds: one list a target, one get a manifest or mark."""
-        return self._attempt(lambda view: read_history(view, run))
+    def history(self, run: str, *, every_copy: bool = False) -> History:
+        """Read what a run holds: one list a target, one get a manifest or mark; or a get for each copy of each vote."""
+        return self._attempt(lambda view: read_history(view, run, every_copy=every_copy))
 
     def glimpse(self, run: str) -> History:
         """Read what can be seen of a run with fewer targets than a reading takes; see `history.read_history`."""

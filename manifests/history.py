@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from manifests import paths
 from manifests.errors import ManifestError
 from manifests.paths import SaveKey
-from manifests.problems import Problem, problems_in
+from manifests.problems import Problem, missing_in, problems_in
 from manifests.quorum import View
 from manifests.registers import Steps
 from manifests.schema import Manifest, Mark
@@ -92,20 +92,22 @@ class History:
         return next((c for c in everything if c.key == (session, ordinal)), None)
 
 
-def read_history(view: View, run: str, *, glimpse: bool = False) -> Steps[History | None]:
+def read_history(view: View, run: str, *, glimpse: bool = False, every_copy: bool = False) -> Steps[History | None]:
     """Read a run's history: one list a target, one get a manifest or mark.
 
+    `every_copy`: read each copy of each vote, so that `problems` tells of every one that is damaged or missing.
     A `glimpse` makes do with the targets in reach, however few. Whatever it shows is loadable, but a newer save, a
     delete mark or another save of the same step may be on targets that were not heard. None: targets changed; read
     a new view.
     """
     votes = yield from list_votes(view, run)
-    contested = contested_manifests(votes)
-    yield from read_copies(view, run, votes, votes_in(votes, paths.MANIFESTS, paths.MARKS), contested)
+    folders = paths.FOLDERS if every_copy else (paths.MANIFESTS, paths.MARKS)
+    names = votes_in(votes, *folders)
+    yield from read_copies(view, run, votes, names, set(names) if every_copy else contested_manifests(votes))
     kept = yield from view.check(votes.heard)
     if kept != votes.heard or not (glimpse or view.can_read(kept)):
         return None
-    return assemble(view, run, votes)
+    return assemble(view, run, votes, every_copy=every_copy)
 
 
 def contested_manifests(votes: Votes) -> set[str]:
@@ -114,10 +116,10 @@ def contested_manifests(votes: Votes) -> set[str]:
     return {name for name in votes_in(votes, paths.MANIFESTS) if paths.save_of(name) in voiding}
 
 
-def assemble(view: View, run: str, votes: Votes) -> History:
+def assemble(view: View, run: str, votes: Votes, *, every_copy: bool = False) -> History:
     """Make a history out of the votes that were read. Pure."""
-    problems = list(problems_in(votes))
     saves, voided = _saves(votes)
+    problems = [*problems_in(votes), *(missing_in(votes, saves) if every_copy else ())]
     marks = _marks(votes)
     undone = {mark.undoes for mark in marks.values() if mark.kind in {"undelete", "untag"}}
     standing = {random: mark for random, mark in marks.items() if random not in undone}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import ClassVar
 
-from ckptstore.errors import CorruptError, OutOfReach
+from ckptstore.errors import CkptStoreError, CorruptError, OutOfReach
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.load.documents import fetch_document, fetch_record
 from ckptstore.load.plan import Shard
@@ -20,7 +20,15 @@ from ckptstore.placement import Survives, full_tolerance, survives
 from ckptstore.save.copies import copies_wanted
 from ckptstore.selection import Selector, key_of, select_all
 from ckptstore.tolerance import record_survives, stripe_survives, weakest
-from manifests import Checkpoint, History, Index, ShardRecord, ShardReference, paths
+from manifests import Checkpoint, History, Index, Problem, ShardRecord, ShardReference, paths
+
+VOTES = {
+    paths.MANIFESTS: "manifest",
+    paths.MARKS: "mark",
+    paths.BEGUN: "begun",
+    paths.SESSIONS: "session",
+    paths.VOIDING: "voiding",
+}
 
 __all__ = ["CheckpointHealth", "VerifyReport", "check", "verify"]
 
@@ -43,9 +51,13 @@ class CheckpointHealth:
 
 @dataclass
 class VerifyReport:
-    """Every checkpoint looked at; `exit_code` is the worst of theirs."""
+    """Every checkpoint looked at, and what is amiss with the run beside them: its sessions, its deleted checkpoints.
+
+    `exit_code` is the worst of all.
+    """
 
     checkpoints: list[CheckpointHealth]
+    history: list[Finding] = field(default_factory=list)
 
     CODES: ClassVar[dict[str, int]] = {"good": 0, "degraded": 3, "unknown": 5, "lost": 4}
 
@@ -53,7 +65,8 @@ class VerifyReport:
     def exit_code(self) -> int:
         """0 good, 3 degraded, 5 unknown, 4 lost."""
         ranks = list(self.CODES)
-        worst = max((health.state for health in self.checkpoints), key=ranks.index)
+        states = [health.state for health in self.checkpoints]
+        worst = max([*states, "degraded" if self.history else "good"], key=ranks.index)
         return self.CODES[worst]
 
     @property
@@ -76,7 +89,7 @@ def verify(
     fraction = subset if read_data else 0.0
     with protocol_errors():
         opened.group.refresh()  # what an open store knew of its targets may be old
-        history = opened.group.history(run)
+        history = opened.group.history(run, every_copy=True)
     chosen = select_all(history, selector)
     report = VerifyReport([])
     for checkpoint in chosen:
@@ -84,21 +97,34 @@ def verify(
         observer(Progress("verify", 1, len(chosen)))
     if selector is None:
         report.checkpoints += unreadable(history)
+        report.history = beside(history)
     return report
 
 
 def unreadable(history: History) -> list[CheckpointHealth]:
     """Saves of which not one copy of the manifest can be read: lost, or, written by a newer release, unknown."""
-    listed = {checkpoint.key for checkpoint in (*history.checkpoints, *history.deleted)}
     found = []
     for problem in history.problems:
-        if problem.fatal and problem.save is not None and problem.save not in listed:
+        if problem.save is not None and _is_unreadable(history, problem):
             key = paths.save_name(*problem.save)
             health = CheckpointHealth(history.run, key, key, None, tolerance=Survives(-1, -1))
             health.state = "unknown" if problem.newer else "lost"
-            kind = "unreachable" if problem.newer else "corrupt"
-            health.findings = [Finding(kind, "manifest", at, problem.name, problem.message) for at in problem.targets]
+            health.findings = _told(problem)
             found.append(health)
+    return found
+
+
+def _is_unreadable(history: History, problem: Problem) -> bool:
+    return problem.fatal and problem.save is not None and history.find(*problem.save) is None
+
+
+def beside(history: History) -> list[Finding]:
+    """What is amiss with sessions, deleted checkpoints and saves that begun, told of no checkpoint."""
+    live = {checkpoint.key for checkpoint in history.checkpoints}
+    found: list[Finding] = []
+    for problem in history.problems:
+        if problem.save not in live and problem.kind != "strange" and not _is_unreadable(history, problem):
+            found += _told(problem)
     return found
 
 
@@ -110,25 +136,26 @@ def check(opened: Opened, history: History, checkpoint: Checkpoint, fraction: fl
     _check_votes(opened, history, checkpoint, health)
     reference = manifest.copies[0].index
     health.bad_indexes = survey_document(opened, "index", reference, Index, health.counts, health.findings)
+    unread: list[CkptStoreError] = []
     try:
-        index = fetch_document(Index, reference, opened.targets)
-        health.shards = [_shard(opened, health, shard, fraction) for shard in index.shards]
+        for shard in fetch_document(Index, reference, opened.targets).shards:
+            _look_at_shard(opened, health, shard, fraction, unread)
     except (CorruptError, OutOfReach) as error:
-        health.state = "unknown" if isinstance(error, OutOfReach) else "lost"
+        unread.append(error)
+    if unread:
+        lost = any(stripe.lost for survey in health.shards for stripe in survey.stripes)
+        health.state = "unknown" if all(isinstance(e, OutOfReach) for e in unread) and not lost else "lost"
         health.tolerance = Survives(-1, -1)
-        return health
-    _judge(opened, health, checkpoint, history.heard)
+    else:
+        _judge(opened, health, checkpoint, history.heard)
     return health
 
 
 def _check_votes(opened: Opened, history: History, checkpoint: Checkpoint, health: CheckpointHealth) -> None:
     """Copies of the manifest that are missing or damaged, and commit targets that don't count."""
-    own = [problem for problem in history.problems if problem.save == checkpoint.key]
-    for problem in own:
-        kind = "unreachable" if problem.newer else "corrupt"
-        what = "mark" if problem.name.startswith("marks/") else "manifest"
-        health.findings += [Finding(kind, what, name, problem.name, problem.message) for name in problem.targets]
-    holding = {*checkpoint.seen_on, *(name for problem in own for name in problem.targets)}
+    for problem in history.problems:
+        if problem.save == checkpoint.key:
+            health.findings += _told(problem)
     for name, standing in opened.group.standings.items():
         if name not in opened.group.members.targets:
             continue
@@ -138,19 +165,32 @@ def _check_votes(opened: Opened, history: History, checkpoint: Checkpoint, healt
         if out_of_reach:
             health.findings.append(Finding("unreachable", "manifest", name, paths.IDENTITY, standing.reason))
         elif standing.state != "valid":
-            health.findings.append(Finding("missing", "manifest", name, paths.IDENTITY, standing.reason))
-        elif name in history.heard and name not in holding:
-            health.findings.append(Finding("missing", "manifest", name, health.key, "the target counts, and lacks it"))
+            kind = "corrupt" if standing.state in ("damaged", "foreign") else "missing"
+            health.findings.append(Finding(kind, "manifest", name, paths.IDENTITY, standing.reason))
 
 
-def _shard(opened: Opened, health: CheckpointHealth, reference: ShardReference, fraction: float) -> ShardSurvey:
+def _told(problem: Problem) -> list[Finding]:
+    """What is wrong with copies of a manifest, a mark or a note of the protocol, target by target."""
+    damaged = "unreachable" if problem.newer else "corrupt"
+    kind = "missing" if problem.kind == "missing" else damaged
+    what = VOTES.get(paths.folder_of(problem.name), "manifest")
+    return [Finding(kind, what, target, problem.name, problem.message) for target in problem.targets]
+
+
+def _look_at_shard(
+    opened: Opened, health: CheckpointHealth, reference: ShardReference, fraction: float, unread: list[CkptStoreError]
+) -> None:
+    """One shard; where its record can't be read, why goes to `unread`, and the other shards are looked at all the same."""
     bad = survey_document(opened, "record", reference.record, ShardRecord, health.counts, health.findings)
-    record = fetch_record(reference, opened.targets)
-    shard = Shard(health.run, record)
+    try:
+        record = fetch_record(reference, opened.targets)
+    except (CorruptError, OutOfReach) as error:
+        unread.append(error)
+        return
     chosen = _chosen_stripes(reference.shard_id, len(record.stripes), fraction)
-    survey = survey_shard(opened, shard, reference, bad, health.counts, chosen=chosen)
+    survey = survey_shard(opened, Shard(health.run, record), reference, bad, health.counts, chosen=chosen)
     health.findings += survey.findings
-    return survey
+    health.shards.append(survey)
 
 
 def _chosen_stripes(shard_id: str, count: int, fraction: float) -> Iterator[int]:

@@ -123,7 +123,8 @@ def check_verify(world: World, must: Expected, now: Objects) -> None:
 
 def findings_of(report: VerifyReport) -> list[Finding]:
     """All findings of a report, each once: what is wrong with a target is told of every checkpoint."""
-    return list(dict.fromkeys(finding for health in report.checkpoints for finding in health.findings))
+    each = [*(health.findings for health in report.checkpoints), report.history]
+    return list(dict.fromkeys(finding for findings in each for finding in findings))
 
 
 def _is_looked_at(must: Expected, place: Place) -> bool:
@@ -132,10 +133,12 @@ def _is_looked_at(must: Expected, place: Place) -> bool:
 
 
 def _is_about(finding: Finding, place: Place, now: Objects) -> bool:
+    """Whether a finding names this object, and what is wrong with it. A target has one standing, whatever it is from."""
     target, path = place
-    named = finding.path in {path, inner_name(path)} or (kind_of(path) in STANDINGS and finding.path == paths.IDENTITY)
+    if kind_of(path) in STANDINGS:
+        return (finding.target, finding.path) == (target, paths.IDENTITY) and finding.kind in {"missing", "corrupt"}
     kinds = {"missing"} if place not in now else {"corrupt", "short"}
-    return finding.target == target and named and finding.kind in kinds
+    return finding.target == target and finding.path in {path, inner_name(path)} and finding.kind in kinds
 
 
 # -- repairing ----------------------------------------

@@ -66,11 +66,11 @@ def _copies(world: World, rng: Random, what: str, beyond: bool) -> list[Place]:
 
 
 def copies_of(world: World, what: str) -> dict[str, list[Place]]:
-    """The copies of each object of a kind, by the name that they share; documents of live checkpoints only."""
+    """The copies of each object of a kind, by the name that they share; below the votes, of live checkpoints only."""
     groups: dict[str, list[Place]] = {}
     live = {place for saved in world.truth.live for place in saved.positions}
     for place in world.by_kind[what]:
-        if place in live or what not in {"record", "index"}:
+        if place in live or what not in {"record", "index", "fragment"}:
             groups.setdefault(inner_name(place[1]), []).append(place)
     return groups
 
@@ -140,7 +140,9 @@ def _harm(harm: Callable[[Random, bytes], bytes | None]) -> Callable[[World, Ran
 
 
 def _swap(world: World, rng: Random, place: Place) -> Writes:
-    other = rng.choice(_alike(world, place))
+    """With another that is needed: what a deleted checkpoint has, nobody looks at."""
+    needed = {other for copies in copies_of(world, kind_of(place[1])).values() for other in copies}
+    other = rng.choice([other for other in _alike(world, place) if other in needed])
     return {place: world.truth.intact[other], other: world.truth.intact[place]}
 
 
