@@ -15,7 +15,7 @@ from manifests.problems import Problem, missing_in, problems_in
 from manifests.quorum import View
 from manifests.registers import Steps
 from manifests.schema import Manifest, Mark
-from manifests.votes import Votes, list_votes, read_copies, votes_in
+from manifests.votes import Votes, contested_marks, list_votes, read_copies, votes_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +103,16 @@ def read_history(view: View, run: str, *, glimpse: bool = False, every_copy: boo
     votes = yield from list_votes(view, run)
     folders = paths.FOLDERS if every_copy else (paths.MANIFESTS, paths.MARKS)
     names = votes_in(votes, *folders)
-    yield from read_copies(view, run, votes, names, set(names) if every_copy else contested_manifests(votes))
+    yield from read_copies(view, run, votes, names, set(names) if every_copy else contested_names(votes))
     kept = yield from view.check(votes.heard)
     if kept != votes.heard or not (glimpse or view.can_read(kept)):
         return None
     return assemble(view, run, votes, every_copy=every_copy)
+
+
+def contested_names(votes: Votes) -> set[str]:
+    """Return the inner names of the votes of which one good copy does not tell what was voted."""
+    return contested_manifests(votes) | contested_marks(votes)
 
 
 def contested_manifests(votes: Votes) -> set[str]:

@@ -103,9 +103,13 @@ def _heal(opened: Opened, run: str, report: RepairReport) -> None:
     """Manifests and marks first; a target that takes none must not keep fragments elsewhere from being rebuilt."""
     try:
         with protocol_errors():
-            report.votes += len(opened.group.heal(run).put)
+            healed = opened.group.heal(run)
     except CkptStoreError as error:
         report.failed.append(error.message)
+        return
+    report.votes += len(healed.put)
+    mended = {name for _, name in healed.put}
+    report.failed += [p.message for p in healed.problems if p.kind == "damaged" and p.name not in mended]
 
 
 def _places(opened: Opened, replace: Mapping[str, str], report: RepairReport) -> list[Place]:

@@ -23,7 +23,7 @@ __all__ = ["Counts", "Finding", "ShardSurvey", "StripeSurvey", "survey_document"
 
 @dataclass(frozen=True)
 class Finding:
-    """Something not as it should be: "missing", "short", "corrupt", "unreachable", "doubled" or "scarce"."""
+    """Something not as it should be: "missing", "short", "corrupt", "unreachable", "doubled", "scarce" or "changed"."""
 
     kind: str
     what: str

@@ -20,7 +20,7 @@ from ckptstore.placement import Survives, full_tolerance, survives
 from ckptstore.save.copies import copies_wanted
 from ckptstore.selection import Selector, key_of, select_all
 from ckptstore.tolerance import record_survives, stripe_survives, weakest
-from manifests import Checkpoint, History, Index, Problem, ShardRecord, ShardReference, paths
+from manifests import Checkpoint, History, Index, ManifestError, Problem, ShardRecord, ShardReference, paths
 
 VOTES = {
     paths.MANIFESTS: "manifest",
@@ -30,12 +30,18 @@ VOTES = {
     paths.VOIDING: "voiding",
 }
 
+LOOKS = 3  # at a checkpoint that gets a new version each time
+
 __all__ = ["CheckpointHealth", "VerifyReport", "check", "verify"]
 
 
 @dataclass
 class CheckpointHealth:
-    """One checkpoint: `state` is "good", "degraded" (loadable), "unknown" (what is out of reach decides) or "lost"."""
+    """One checkpoint.
+
+    `state`: "good", "degraded" (loadable), "unknown" (what is out of reach decides), "lost", or "changed": it was
+    deleted while it was being looked at, so what was found of it says nothing.
+    """
 
     run: str
     key: str
@@ -59,15 +65,14 @@ class VerifyReport:
     checkpoints: list[CheckpointHealth]
     history: list[Finding] = field(default_factory=list)
 
-    CODES: ClassVar[dict[str, int]] = {"good": 0, "degraded": 3, "unknown": 5, "lost": 4}
+    CODES: ClassVar[dict[str, int]] = {"changed": 11, "good": 0, "degraded": 3, "unknown": 5, "lost": 4}
 
     @property
     def exit_code(self) -> int:
-        """0 good, 3 degraded, 5 unknown, 4 lost."""
+        """0 good, 3 degraded, 5 unknown, 4 lost; 11 where all that was to be checked was deleted meanwhile."""
         ranks = list(self.CODES)
-        states = [health.state for health in self.checkpoints]
-        worst = max([*states, "degraded" if self.history else "good"], key=ranks.index)
-        return self.CODES[worst]
+        states = [health.state for health in self.checkpoints] + ["degraded"] * bool(self.history)
+        return self.CODES[max(states, key=ranks.index)]
 
     @property
     def counts(self) -> Counts:
@@ -93,12 +98,39 @@ def verify(
     chosen = select_all(history, selector)
     report = VerifyReport([])
     for checkpoint in chosen:
-        report.checkpoints.append(check(opened, history, checkpoint, fraction))
+        report.checkpoints.append(_check_as_it_stands(opened, history, checkpoint, fraction))
         observer(Progress("verify", 1, len(chosen)))
     if selector is None:
         report.checkpoints += unreadable(history)
         report.history = beside(history)
     return report
+
+
+def _check_as_it_stands(
+    opened: Opened, history: History, checkpoint: Checkpoint, fraction: float
+) -> CheckpointHealth:
+    """Check it; where something is amiss, see whether it was repaired or deleted meanwhile: that is no damage."""
+    health = check(opened, history, checkpoint, fraction)
+    for _ in range(LOOKS):
+        if health.state == "good":
+            break
+        try:
+            history = opened.group.history(history.run, every_copy=True)
+        except ManifestError:
+            break  # too few targets answer now: what was found stands
+        now = history.find(*checkpoint.key)
+        if now is None or now.deleted:
+            return _changed(health)
+        if now.manifest == checkpoint.manifest:
+            break
+        checkpoint, health = now, check(opened, history, now, fraction)
+    return health
+
+
+def _changed(health: CheckpointHealth) -> CheckpointHealth:
+    health.state, health.tolerance, health.shards = "changed", Survives(-1, -1), []
+    health.findings = [Finding("changed", "manifest", "", health.key, "deleted while it was being looked at")]
+    return health
 
 
 def unreadable(history: History) -> list[CheckpointHealth]:

@@ -16,7 +16,7 @@ from tests.faults.campaign.reproducible import reproducible
 from tests.faults.campaign.saving import save_with_lies
 from tests.faults.campaign.world import Truth, World
 
-CODE_WEIGHTS = {"2+1": 4, "4+2": 4, "8+4": 2, "2+1, three blocks": 1}
+CODE_WEIGHTS = {"2+1": 3, "4+2": 4, "8+4": 1, "2+1, three blocks": 1}
 WEIGHTS = OBJECTS | {"save": 3}
 
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ckptstore.errors import CkptStoreError, NotFoundError
+from ckptstore.errors import CkptStoreError
 from ckptstore.load.plan import Request, Runs
 from ckptstore.operations.survey import Finding
 from ckptstore.operations.verify import VerifyReport, verify
 from ckptstore.selection import Selector, key_of
 from ckptstore.source import Source
-from manifests import paths
+from manifests import ManifestError, paths
 from tests.faults.campaign.expected import STANDINGS, Expected, Load
 from tests.faults.campaign.world import Objects, Place, Saved, Truth, World, facts, inner_name, kind_of
 from tests.support import RUN, SENTINEL
@@ -111,11 +111,11 @@ def check_verify(world: World, must: Expected, now: Objects) -> None:
     except CkptStoreError as error:
         require(not must.whole_history, f"verify gave up: {error}")
         return
-    lost = Load.REFUSED in must.loads.values()
-    require(report.exit_code in ({4} if lost else {3} if must.whole_history else {3, 4}), f"exit {report.exit_code}")
+    allowed = {4} if Load.REFUSED in must.loads.values() else {3} if must.whole_history else {3, 4}
+    allowed |= {0, 3, 4} if must.vanished else set()
+    require(report.exit_code in allowed, f"verify ended with {report.exit_code}")
     findings = findings_of(report)
-    readable = {place for place in must.damaged if _is_looked_at(must, place)}
-    for place in readable:
+    for place in must.damaged - must.vanished if must.whole_history else ():
         require(any(_is_about(finding, place, now) for finding in findings), f"verify says nothing of {place}")
     for finding in findings:
         require(any(_is_about(finding, place, now) for place in must.damaged), f"verify finds what is not: {finding}")
@@ -125,11 +125,6 @@ def findings_of(report: VerifyReport) -> list[Finding]:
     """All findings of a report, each once: what is wrong with a target is told of every checkpoint."""
     each = [*(health.findings for health in report.checkpoints), report.history]
     return list(dict.fromkeys(finding for findings in each for finding in findings))
-
-
-def _is_looked_at(must: Expected, place: Place) -> bool:
-    """Whether verify can know that the object should be there: what a lost document names, nobody knows."""
-    return must.whole_history or kind_of(place[1]) in STANDINGS
 
 
 def _is_about(finding: Finding, place: Place, now: Objects) -> bool:
@@ -156,7 +151,7 @@ def check_repair(world: World, truth: Truth, must: Expected, now: Objects) -> st
     _check_nothing_made_up(now, intact, after)
     equal = same_but_for_incarnations(world, after, intact)
     require(equal or not must.repairable, f"repair left the store unequal: {_unequal(after, intact)}")
-    require(equal or code, "repair says that all is well, and it is not")
+    require(equal or code or must.vanished, "repair says that all is well, and it is not")
     require(not code or not must.repairable, f"repair ended with {code}, though all was repaired")
     if equal:
         world.forget()
@@ -187,7 +182,7 @@ def same_but_for_incarnations(world: World, after: Objects, intact: Objects) -> 
     try:
         world.forget()
         standings = world.store.opened.group.standings
-    except NotFoundError:
+    except ManifestError:
         return False
     if any(standing.state != "valid" for standing in standings.values()):
         return False

@@ -20,9 +20,13 @@ class Load(StrEnum):
 
 @dataclass(frozen=True)
 class Expected:
-    """`loads`: by key. `whole_history`: manifests and marks must say what they said. `repairable`: byte-equal."""
+    """`loads`: by key. `whole_history`: manifests and marks must say what they said. `repairable`: byte-equal.
+
+    `vanished`: not one copy of some vote is left, so nobody can know that there was one.
+    """
 
     damaged: frozenset[Place]
+    vanished: frozenset[Place]
     loads: dict[str, Load]
     whole_history: bool
     repairable: bool
@@ -40,6 +44,7 @@ def expected(world: World, truth: Truth, now: Objects) -> Expected:
     seen = Load.BIT_EQUAL if whole else Load.EITHER
     return Expected(
         damaged,
+        _vanished(copies, now),
         {key: seen if can else Load.REFUSED for key, can in can_load.items()},
         whole,
         whole and all(can_load.values()) and all(good for _, good in copies.values()) and not _impostors(now, intact),
@@ -60,6 +65,11 @@ def _copies(damaged: frozenset[Place], intact: Objects) -> dict[str, tuple[list[
         if (name := inner_name(place[1])) in hit:
             found[name][place not in damaged].append(place)
     return found
+
+
+def _vanished(copies: dict[str, tuple[list[Place], list[Place]]], now: Objects) -> frozenset[Place]:
+    each = (bad for bad, good in copies.values() if not good and not any(place in now for place in bad))
+    return frozenset(place for bad in each for place in bad)
 
 
 def _impostors(now: Objects, intact: Objects) -> bool:

@@ -33,7 +33,7 @@ def draw(world: World, rng: Random, what: str) -> Injection:
     """An injection that changes at least one object."""
     while True:
         kind = rng.choice(list(KINDS[what]))
-        beyond = rng.random() < BEYOND
+        beyond = rng.random() < BEYOND and (what, kind) not in NEVER_BEYOND
         places = _fragments(world, rng, beyond=beyond) if what == "fragment" else _copies(world, rng, what, beyond)
         writes: Writes = {}
         for place in places:
@@ -200,4 +200,7 @@ WEIGHTS = {
     "identity": 1,
 }
 """What is damaged, and how often."""
+NEVER_BEYOND = {("marks", "swapped"), ("marks", "duplicated"), ("marks", "stale")}
+"""A mark's seal doesn't cover its name: where most targets hold another mark of the same save, nobody can know."""
+
 KINDS = {what: EACH | (OF_FRAGMENTS if what == "fragment" else OF_DOCUMENTS) for what in WEIGHTS}

@@ -63,7 +63,15 @@ class LyingTarget(Wrapper):
 
 
 def save_with_lies(world: World, rng: Random) -> LyingSave:
-    """Save step 4 on targets that lie about some of it."""
+    """Save step 4 on targets that lie about some of it: again, where those chosen were given nothing to lie about."""
+    while True:
+        save = _save(world, rng)
+        if save.truth is None or save.writes:
+            return save
+        world.restore()
+
+
+def _save(world: World, rng: Random) -> LyingSave:
     what = rng.choices(list(LIED_ABOUT), list(LIED_ABOUT.values()))[0]
     kind = rng.choice(list(HARMS))
     beyond = rng.random() < BEYOND

@@ -41,7 +41,7 @@ class Code(NamedTuple):
 CODES = {
     "2+1": Code("abc", "2+1", 4096, 2),
     "4+2": Code("abcdef", "4+2", 4096, 2),
-    "8+4": Code("abcdefghijkl", "8+4", 4096, 2),
+    "8+4": Code("abcdefghijkl", "8+4", 4096, 1),
     "2+1, three blocks": Code("abc", "2+1", 5 << 19, 1),  # fragments of 2.5 MiB: rows are lost one by one
 }
 
@@ -183,8 +183,8 @@ class World:
         ]
 
     def _make(self, root: Path) -> LocalStore:
-        self.store = make_store(root, self.names, self.code.code, self.code.fragment_size, memory=True)
-        self.store.opened.executor = InThisThread()
+        made = make_store(root, self.names, self.code.code, self.code.fragment_size, memory=True)
+        self.store = in_this_thread(made)
         first, second = self.save(1), self.save(2)
         group = self.store.opened.group
         group.tag(RUN, first.session, first.ordinal, "best")
@@ -192,10 +192,16 @@ class World:
         group.undelete(RUN, first.session, first.ordinal)
         group.supersede(msgspec.structs.replace(first, kind="repair"))
         group.delete(RUN, second.session, second.ordinal)
-        self.store = reopen(root, self.store.config)
-        self.store.opened.executor = InThisThread()
+        self.store = in_this_thread(reopen(root, self.store.config))
         self.save(3)
         return self.store
+
+
+def in_this_thread(store: LocalStore) -> LocalStore:
+    """A store that starts no thread and counts nothing."""
+    store.opened.executor = InThisThread()
+    store.opened.targets = dict(store.raw)
+    return store
 
 
 def held(target: Target) -> dict:
