@@ -11,7 +11,6 @@ from manifests.schema import Manifest
 from manifests.stored import Document
 from manifests.votes import Votes, votes_in
 
-
 DECISIVE = (paths.MANIFESTS, paths.MARKS)
 """The folders of what has to be read; of the other votes the names say all that anybody decides by."""
 
@@ -20,11 +19,11 @@ DECISIVE = (paths.MANIFESTS, paths.MARKS)
 class Problem:
     """Something that couldn't be read as it should.
 
-    `name`: the inner name of the vote; `save`: the save that it is about, None where the name tells none. `targets`
-    hold a copy that couldn't be read ("damaged"), or none though others do ("missing": looked for only where every copy
-    is read), or something under a name that no vote has ("strange"). `fatal`: no copy could that settles what was voted; a void doesn't, beside a
-    copy that may be the save. `newer`: a newer release wrote it, so the remedy is to upgrade ckptstore; otherwise the
-    copies are damaged.
+    `name`: the inner name of the vote; `save`: the save that it is about, None where the name tells none. `kind`:
+    `targets` hold a copy that can't be read ("damaged"), none though others do ("missing": told only where every copy
+    was read), or something under a name that no vote has ("strange"). `fatal`: no copy could be read that settles what
+    was voted; a void doesn't, beside a copy that may be the save. `newer`: a newer release wrote it, so the remedy is
+    to upgrade ckptstore; otherwise the copies are damaged.
     """
 
     name: str
@@ -53,7 +52,7 @@ def problems_in(votes: Votes) -> Iterator[Problem]:
 
 
 def missing_in(votes: Votes, saves: Collection[SaveKey]) -> Iterator[Problem]:
-    """Yield the votes about `saves` that some of those heard don't hold. What is just being put is about none of them."""
+    """Yield the votes about `saves` that some of those heard lack. What is just being put is about none of them."""
     sessions = {session for session, _ in saves}
     for name in votes_in(votes, paths.SESSIONS, paths.BEGUN, paths.MANIFESTS, paths.MARKS):
         save = _save_in(name)

@@ -13,8 +13,8 @@ from ckptstore.errors import NotFoundError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ckptstore.operations.survey import Finding
-    from ckptstore.operations.verify import CheckpointHealth, VerifyReport
+    from ckptstore.operations.findings import Finding
+    from ckptstore.operations.health import CheckpointHealth, VerifyReport
 
 ReadData = Annotated[bool, typer.Option("--read-data", help="Read every byte and check its digest.")]
 Subset = Annotated[
@@ -43,7 +43,7 @@ def verify(
     is lost, 5 if that depends on targets that are out of reach, 10 if there is nothing to check, 11 if all of it
     was deleted meanwhile.
     """
-    from ckptstore.operations.verify import VerifyReport
+    from ckptstore.operations.health import VerifyReport
     from ckptstore.operations.verify import verify as check
 
     subset = _fraction(read_data_subset)
@@ -79,7 +79,7 @@ def _fraction(text: str | None) -> float | None:
 
 
 def _fields(health: "CheckpointHealth") -> dict[str, Any]:
-    from ckptstore.operations.verify import VerifyReport
+    from ckptstore.operations.health import VerifyReport
 
     names = ("run", "key", "name", "step", "state", "findings")
     return {

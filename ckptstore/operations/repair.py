@@ -12,11 +12,12 @@ import manifests
 from ckptstore.errors import CkptStoreError, ObjectNotFound, UsageError
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.opened import Opened, protocol_errors
+from ckptstore.operations.health import VerifyReport, to_check, unreadable
 from ckptstore.operations.mend import Mender, RepairResult
 from ckptstore.operations.readmit import readmit_targets
-from ckptstore.operations.verify import VerifyReport, check, unreadable
+from ckptstore.operations.verify import check
 from ckptstore.placement import Place
-from ckptstore.selection import Selector, key_of, select_all
+from ckptstore.selection import Selector, key_of
 
 __all__ = ["RepairReport", "RepairResult", "repair"]
 
@@ -76,7 +77,7 @@ def _repair_run(
         _heal(opened, run, report)
     with protocol_errors():
         history = opened.group.history(run)
-    chosen = select_all(history, selector)
+    chosen = to_check(history, selector)
     places = _places(opened, replace, report)
     for checkpoint in chosen:
         health = check(opened, history, checkpoint, 1.0)

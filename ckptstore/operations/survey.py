@@ -14,30 +14,12 @@ from ckptstore.errors import ObjectNotFound, ShortObject, TargetError
 from ckptstore.load.fetch import Fetcher, Fragment
 from ckptstore.load.plan import Shard, Want
 from ckptstore.opened import Opened
+from ckptstore.operations.findings import Counts, Finding
 from ckptstore.placement import Survives
 from ckptstore.tolerance import stripe_survives
 from manifests import CodeSpec, FormatError, Reference, ShardReference, paths, unpack
 
-__all__ = ["Counts", "Finding", "ShardSurvey", "StripeSurvey", "survey_document", "survey_shard"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something not as it should be: "missing", "short", "corrupt", "unreachable", "doubled", "scarce" or "changed"."""
-
-    kind: str
-    what: str
-    target: str
-    path: str
-    detail: str = ""
-
-
-@dataclass
-class Counts:
-    """Objects that should be there, and those that were found as they should be or not."""
-
-    expected: int = 0
-    checked: int = 0
+__all__ = ["ShardSurvey", "StripeSurvey", "survey_document", "survey_shard"]
 
 
 @dataclass

@@ -6,79 +6,25 @@ those of a `subset` of the stripes, another one each day) and checks its digest.
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import ClassVar
 
 from ckptstore.errors import CkptStoreError, CorruptError, OutOfReach
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.load.documents import fetch_document, fetch_record
 from ckptstore.load.plan import Shard
 from ckptstore.opened import Opened, protocol_errors
-from ckptstore.operations.survey import Counts, Finding, ShardSurvey, survey_document, survey_shard
+from ckptstore.operations.findings import Finding
+from ckptstore.operations.health import CheckpointHealth, VerifyReport, beside, to_check, told, unreadable
+from ckptstore.operations.survey import survey_document, survey_shard
 from ckptstore.placement import Survives, full_tolerance, survives
 from ckptstore.save.copies import copies_wanted
-from ckptstore.selection import Selector, key_of, select_all
+from ckptstore.selection import Selector, key_of
 from ckptstore.tolerance import record_survives, stripe_survives, weakest
-from manifests import Checkpoint, History, Index, ManifestError, Problem, ShardRecord, ShardReference, paths
-
-VOTES = {
-    paths.MANIFESTS: "manifest",
-    paths.MARKS: "mark",
-    paths.BEGUN: "begun",
-    paths.SESSIONS: "session",
-    paths.VOIDING: "voiding",
-}
+from manifests import Checkpoint, History, Index, ManifestError, ShardRecord, ShardReference, paths
 
 LOOKS = 3  # at a checkpoint that gets a new version each time
 
 __all__ = ["CheckpointHealth", "VerifyReport", "check", "verify"]
-
-
-@dataclass
-class CheckpointHealth:
-    """One checkpoint.
-
-    `state`: "good", "degraded" (loadable), "unknown" (what is out of reach decides), "lost", or "changed": it was
-    deleted while it was being looked at, so what was found of it says nothing.
-    """
-
-    run: str
-    key: str
-    name: str
-    step: int | None
-    state: str = "good"
-    tolerance: Survives = Survives(0, 0)
-    counts: Counts = field(default_factory=Counts)
-    findings: list[Finding] = field(default_factory=list)
-    shards: list[ShardSurvey] = field(default_factory=list)
-    bad_indexes: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass
-class VerifyReport:
-    """Every checkpoint looked at, and what is amiss with the run beside them: its sessions, its deleted checkpoints.
-
-    `exit_code` is the worst of all.
-    """
-
-    checkpoints: list[CheckpointHealth]
-    history: list[Finding] = field(default_factory=list)
-
-    CODES: ClassVar[dict[str, int]] = {"changed": 11, "good": 0, "degraded": 3, "unknown": 5, "lost": 4}
-
-    @property
-    def exit_code(self) -> int:
-        """0 good, 3 degraded, 5 unknown, 4 lost; 11 where all that was to be checked was deleted meanwhile."""
-        ranks = list(self.CODES)
-        states = [health.state for health in self.checkpoints] + ["degraded"] * bool(self.history)
-        return self.CODES[max(states, key=ranks.index)]
-
-    @property
-    def counts(self) -> Counts:
-        """Objects expected and checked, over all."""
-        each = [health.counts for health in self.checkpoints]
-        return Counts(sum(c.expected for c in each), sum(c.checked for c in each))
 
 
 def verify(
@@ -95,7 +41,7 @@ def verify(
     with protocol_errors():
         opened.group.refresh()  # what an open store knew of its targets may be old
         history = opened.group.history(run, every_copy=True)
-    chosen = select_all(history, selector)
+    chosen = to_check(history, selector)
     report = VerifyReport([])
     for checkpoint in chosen:
         report.checkpoints.append(_check_as_it_stands(opened, history, checkpoint, fraction))
@@ -106,9 +52,7 @@ def verify(
     return report
 
 
-def _check_as_it_stands(
-    opened: Opened, history: History, checkpoint: Checkpoint, fraction: float
-) -> CheckpointHealth:
+def _check_as_it_stands(opened: Opened, history: History, checkpoint: Checkpoint, fraction: float) -> CheckpointHealth:
     """Check it; where something is amiss, see whether it was repaired or deleted meanwhile: that is no damage."""
     health = check(opened, history, checkpoint, fraction)
     for _ in range(LOOKS):
@@ -131,33 +75,6 @@ def _changed(health: CheckpointHealth) -> CheckpointHealth:
     health.state, health.tolerance, health.shards = "changed", Survives(-1, -1), []
     health.findings = [Finding("changed", "manifest", "", health.key, "deleted while it was being looked at")]
     return health
-
-
-def unreadable(history: History) -> list[CheckpointHealth]:
-    """Saves of which not one copy of the manifest can be read: lost, or, written by a newer release, unknown."""
-    found = []
-    for problem in history.problems:
-        if problem.save is not None and _is_unreadable(history, problem):
-            key = paths.save_name(*problem.save)
-            health = CheckpointHealth(history.run, key, key, None, tolerance=Survives(-1, -1))
-            health.state = "unknown" if problem.newer else "lost"
-            health.findings = _told(problem)
-            found.append(health)
-    return found
-
-
-def _is_unreadable(history: History, problem: Problem) -> bool:
-    return problem.fatal and problem.save is not None and history.find(*problem.save) is None
-
-
-def beside(history: History) -> list[Finding]:
-    """What is amiss with sessions, deleted checkpoints and saves that begun, told of no checkpoint."""
-    live = {checkpoint.key for checkpoint in history.checkpoints}
-    found: list[Finding] = []
-    for problem in history.problems:
-        if problem.save not in live and problem.kind != "strange" and not _is_unreadable(history, problem):
-            found += _told(problem)
-    return found
 
 
 def check(opened: Opened, history: History, checkpoint: Checkpoint, fraction: float) -> CheckpointHealth:
@@ -187,7 +104,7 @@ def _check_votes(opened: Opened, history: History, checkpoint: Checkpoint, healt
     """Copies of the manifest that are missing or damaged, and commit targets that don't count."""
     for problem in history.problems:
         if problem.save == checkpoint.key:
-            health.findings += _told(problem)
+            health.findings += told(problem)
     for name, standing in opened.group.standings.items():
         if name not in opened.group.members.targets:
             continue
@@ -201,18 +118,10 @@ def _check_votes(opened: Opened, history: History, checkpoint: Checkpoint, healt
             health.findings.append(Finding(kind, "manifest", name, paths.IDENTITY, standing.reason))
 
 
-def _told(problem: Problem) -> list[Finding]:
-    """What is wrong with copies of a manifest, a mark or a note of the protocol, target by target."""
-    damaged = "unreachable" if problem.newer else "corrupt"
-    kind = "missing" if problem.kind == "missing" else damaged
-    what = VOTES.get(paths.folder_of(problem.name), "manifest")
-    return [Finding(kind, what, target, problem.name, problem.message) for target in problem.targets]
-
-
 def _look_at_shard(
     opened: Opened, health: CheckpointHealth, reference: ShardReference, fraction: float, unread: list[CkptStoreError]
 ) -> None:
-    """One shard; where its record can't be read, why goes to `unread`, and the other shards are looked at all the same."""
+    """One shard. Where its record can't be read, why goes to `unread`: the other shards are looked at all the same."""
     bad = survey_document(opened, "record", reference.record, ShardRecord, health.counts, health.findings)
     try:
         record = fetch_record(reference, opened.targets)

@@ -34,8 +34,9 @@ class Proof:
     tables: Sequence[Sequence[Sequence[object]]] = ()
     ran: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="minutes"))
     machine: str = field(
-        default_factory=lambda: f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, "
-        f"Python {platform.python_version()}"
+        default_factory=lambda: (
+            f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+        )
     )
 
 
@@ -43,7 +44,7 @@ def keep(name: str, proof: Proof, folder: Path = FOLDER) -> None:
     """Write it down in the place of what it counted before, and print it."""
     folder.mkdir(exist_ok=True)
     (folder / f"{name}.json").write_text(json.dumps(asdict(proof), indent=1), encoding="utf-8")
-    print(section(proof))
+    sys.stdout.write(section(proof))
 
 
 def page(folder: Path = FOLDER) -> str:
@@ -69,4 +70,4 @@ def table(rows: Sequence[Sequence[object]]) -> str:
 
 if __name__ == "__main__":
     Path(sys.argv[1]).write_text(page(), encoding="utf-8")
-    print(page())
+    sys.stdout.write(page())

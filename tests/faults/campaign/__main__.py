@@ -5,4 +5,4 @@ import sys
 from tests.faults.campaign.campaign import run
 
 for seed in map(int, sys.argv[1:]):
-    print(run(seed))
+    sys.stdout.write(f"{run(seed)}\n")

@@ -8,13 +8,14 @@ from tests.faults.report import Proof
 
 COLUMNS = ("bit-equal", "refused", "save refused", "silent")
 
-TEXT = """Seeded damage to stores in memory, of codes 2+1, 4+2 and 8+4: objects of every kind (fragments, shard records,
-indexes, manifests, marks, sessions, standings, identities) are flipped, truncated, extended, zeroed, replaced by garbage,
-by another object, by an older save's or by one made to mislead a reader, swapped or removed, in a store or by a target
-that stores something else than it is given. After each injection every checkpoint and the latest are loaded, all is
-verified, repaired and verified again. *Bit-equal*: every byte came as it was saved. *Refused*: a typed error, no wrong
-byte, and not one of a stripe that is lost. *Silent*: anything else, such as a wrong byte, an untyped error, damage that
-`ckpt verify --read-data` doesn't name by kind and place, or a store that a repair made worse or called well."""
+TEXT = """Seeded damage to stores in memory, of codes 2+1, 4+2 and 8+4. Objects of every kind (fragments, shard records,
+indexes, manifests, marks, sessions, standings, identities) are flipped, truncated, extended, zeroed, replaced by
+garbage, by another object, by an older save's or by one made to mislead a reader, swapped or removed, in the store or
+by a target that stores something else than it is given. After each injection every checkpoint that is hurt is loaded
+and the latest chosen, all is verified, repaired and verified again. *Bit-equal*: every byte came as it was saved.
+*Refused*: a typed error, no wrong byte, and not one of a stripe that is lost. *Silent*: anything else, such as a wrong
+byte, an untyped error, damage that `ckpt verify --read-data` doesn't name by kind and place, or a store that a repair
+made worse or called well. What is altered before its digest is taken can't be told from what was meant."""
 
 
 def proof_of(outcomes: Sequence[Outcome], seconds: float, command: str) -> Proof:

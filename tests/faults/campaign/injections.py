@@ -171,7 +171,8 @@ def _stale(world: World, rng: Random, place: Place) -> Writes:
 
 def _alike(world: World, place: Place) -> list[Place]:
     """Objects of the same kind with other bytes, of any save and target."""
-    return [other for other in world.by_kind[kind_of(place[1])] if world.truth.intact[other] != world.truth.intact[place]]
+    intact = world.truth.intact
+    return [other for other in world.by_kind[kind_of(place[1])] if intact[other] != intact[place]]
 
 
 def _siblings(world: World, place: Place) -> list[Place]:

@@ -24,7 +24,7 @@ class InThisThread(Executor):
         done: Future = Future()
         try:
             done.set_result(fn(*args, **kwargs))
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - whoever waits for it gets it, as from any executor
             done.set_exception(error)
         return done
 

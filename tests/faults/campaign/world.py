@@ -17,7 +17,8 @@ import numpy as np
 import erasure
 from ckptstore.operations.verify import verify
 from ckptstore.selection import key_of
-from ckptstore.targets import Target
+from ckptstore.targets import MemoryTarget, Target
+from ckptstore.targets.wrapper import Wrapper
 from manifests import History, Manifest, paths
 from tests.faults.campaign.reproducible import InThisThread, reproducible
 from tests.support import RUN, LocalStore, make_store, random_bytes, reopen, shape_of
@@ -198,16 +199,23 @@ class World:
 
 
 def in_this_thread(store: LocalStore) -> LocalStore:
-    """A store that starts no thread and counts nothing."""
+    """A store that starts no thread, on bare targets: none of them fails, so there is nothing to try again."""
     store.opened.executor = InThisThread()
+    store.raw = {name: bare(target) for name, target in store.raw.items()}
     store.opened.targets = dict(store.raw)
     return store
 
 
-def held(target: Target) -> dict:
-    """What a memory target holds, below whatever is wrapped around it."""
-    while hasattr(target, "inner"):
+def bare(target: Target) -> MemoryTarget:
+    """A memory target without what is wrapped around it."""
+    while isinstance(target, Wrapper):
         target = target.inner
+    assert isinstance(target, MemoryTarget)
+    return target
+
+
+def held(target: MemoryTarget) -> dict:
+    """What it holds: bytes and time by path."""
     return target._objects.by_path
 
 
