@@ -31,8 +31,9 @@ test-localstack: $(READY) ## the conformance suite against LocalStack, in an env
 	$(PYTHON) localstack/setup_localstack.py
 	$(BIN)/pytest -m localstack
 
-soak: $(READY) ## the slow proofs, which CI doesn't run
+soak: $(READY) ## the slow proofs, which CI doesn't run; their counts go to docs/reliability.md
 	$(BIN)/pytest -m soak --timeout 7200
+	$(BIN)/python -m tests.faults.report docs/reliability.md
 
 lint: $(READY) ## ruff and mypy
 	$(BIN)/ruff check .

@@ -170,13 +170,13 @@ class Group:
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def history(self, run: str) -> History:
-        """Read what a run holds: one list a target, one get a manifest or mark.
+    def history(self, run: str, *, every_copy: bool = False) -> History:
+        """Read what a run holds: one list a target, one get a manifest or mark; or a get for each copy of each vote.
 
         What was last committed by this object is asked for by its name: a listing that lags doesn't hide it.
         """
         own = self._committed.get(run)
-        return self._attempt(lambda view: read_history(view, run, own=own))
+        return self._attempt(lambda view: read_history(view, run, own=own, every_copy=every_copy))
 
     def glimpse(self, run: str) -> History:
         """Read what can be seen of a run with fewer targets than a reading takes; see `history.read_history`."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from manifests import paths
 from manifests.errors import ManifestError, NotUnderstood, Unavailable, UnsafeName
-from manifests.history import contested_manifests
+from manifests.history import contested_manifests, contested_names
 from manifests.problems import Problem, problems_in, refuse_newer
 from manifests.quorum import View
 from manifests.registers import Batch, Request, Steps
@@ -79,7 +79,7 @@ def read_everything(view: View, run: str) -> Steps[Everything]:
     """
     votes = yield from list_votes(view, run)
     names = votes_in(votes, *paths.FOLDERS)
-    yield from read_copies(view, run, votes, names, contested_manifests(votes))
+    yield from read_copies(view, run, votes, names, contested_names(votes))
     good = [(name, good_copy(votes, name)) for name in names]
     found = tuple(Vote(run, name, data) for name, data in good if data is not None)
     return Everything(votes.heard, found, tuple(problems_in(votes)))

@@ -12,11 +12,20 @@ from manifests import paths
 from manifests.commit import Committed
 from manifests.errors import ManifestError
 from manifests.paths import SaveKey
-from manifests.problems import Problem, problems_in
+from manifests.problems import Problem, missing_in, problems_in
 from manifests.quorum import View
 from manifests.registers import Batch, Request, Steps
 from manifests.schema import Manifest, Mark
-from manifests.votes import Votes, collected_in, list_votes, read_copies, vote_path, votes_in, votes_that_count
+from manifests.votes import (
+    Votes,
+    collected_in,
+    contested_marks,
+    list_votes,
+    read_copies,
+    vote_path,
+    votes_in,
+    votes_that_count,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +105,12 @@ class History:
         return next((c for c in everything if c.key == (session, ordinal)), None)
 
 
-def read_history(view: View, run: str, *, glimpse: bool = False, own: Committed | None = None) -> Steps[History | None]:
+def read_history(
+    view: View, run: str, *, glimpse: bool = False, own: Committed | None = None, every_copy: bool = False
+) -> Steps[History | None]:
     """Read a run's history: one list a target, one get a manifest or mark.
 
+    `every_copy`: read each copy of each vote, so that `problems` tells of every one that is damaged or missing.
     A `glimpse` makes do with the targets in reach, however few. Whatever it shows is loadable, but a newer save, a
     delete mark or another save of the same step may be on targets that were not heard. `own` is a save of which the
     reader knows where it was: it is looked for there even where it is not listed. None: targets changed; read a new
@@ -106,8 +118,8 @@ def read_history(view: View, run: str, *, glimpse: bool = False, own: Committed 
     """
     votes = yield from list_votes(view, run)
     unlisted = _add_unlisted(votes, own)
-    names = votes_that_count(votes, paths.MANIFESTS, paths.MARKS)
-    yield from read_copies(view, run, votes, names, contested_manifests(votes))
+    names = votes_that_count(votes, *(paths.FOLDERS if every_copy else (paths.MANIFESTS, paths.MARKS)))
+    yield from read_copies(view, run, votes, names, set(names) if every_copy else contested_names(votes))
     gone = {name for name in names if name not in votes.copies}
     for name in gone & unlisted:
         del votes.holders[name]
@@ -115,7 +127,12 @@ def read_history(view: View, run: str, *, glimpse: bool = False, own: Committed 
     kept = yield from view.check(votes.heard)
     if not explained or kept != votes.heard or not (glimpse or view.can_read(kept)):
         return None
-    return assemble(view, run, votes)
+    return assemble(view, run, votes, every_copy=every_copy)
+
+
+def contested_names(votes: Votes) -> set[str]:
+    """Return the inner names of the votes of which one good copy does not tell what was voted."""
+    return contested_manifests(votes) | contested_marks(votes)
 
 
 def _add_unlisted(votes: Votes, own: Committed | None) -> set[str]:
@@ -152,10 +169,10 @@ def contested_manifests(votes: Votes) -> set[str]:
     return {name for name in votes_that_count(votes, paths.MANIFESTS) if paths.save_of(name) in voiding}
 
 
-def assemble(view: View, run: str, votes: Votes) -> History:
+def assemble(view: View, run: str, votes: Votes, *, every_copy: bool = False) -> History:
     """Make a history out of the votes that were read. Pure."""
-    problems = list(problems_in(votes))
     saves, voided = _saves(votes)
+    problems = [*problems_in(votes), *(missing_in(votes, saves) if every_copy else ())]
     marks = _marks(votes)
     undone = {mark.undoes for mark in marks.values() if mark.kind in {"undelete", "untag"}}
     standing = {random: mark for random, mark in marks.items() if random not in undone}

@@ -1,24 +1,29 @@
 """What could not be read of a run as it should."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from manifests import paths
 from manifests.errors import ManifestError, NotUnderstood, UnsafeName
 from manifests.paths import SaveKey
 from manifests.schema import Manifest
 from manifests.stored import Document
-from manifests.votes import Votes
+from manifests.votes import Votes, votes_in
+
+DECISIVE = (paths.MANIFESTS, paths.MARKS)
+"""The folders of what has to be read; of the other votes the names say all that anybody decides by."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Something that couldn't be read as it should.
 
-    `name`: the inner name of the vote; `save`: the save that it is about, None where the name tells none. `targets`
-    hold a copy that couldn't be read. `fatal`: no copy could that settles what was voted; a void doesn't, beside a
-    copy that may be the save. `newer`: a newer release wrote it, so the remedy is to upgrade ckptstore; otherwise the
-    copies are damaged.
+    `name`: the inner name of the vote; `save`: the save that it is about, None where the name tells none. `kind`:
+    `targets` hold a copy that can't be read ("damaged"), none though others do ("missing": told only where every copy
+    was read), or something under a name that no vote has ("strange"). `fatal`: no copy could be read that settles what
+    was voted; a void doesn't, beside a copy that may be the save. `newer`: a newer release wrote it, so the remedy is
+    to upgrade ckptstore; otherwise the copies are damaged.
     """
 
     name: str
@@ -27,20 +32,35 @@ class Problem:
     fatal: bool
     newer: bool
     save: SaveKey | None
+    kind: Literal["damaged", "missing", "strange"] = "damaged"
 
 
 def problems_in(votes: Votes) -> Iterator[Problem]:
     """Yield what couldn't be read as it should."""
     for name in votes.strange:
         message = f"{name} is not a name that this release knows"
-        yield Problem(name, message, votes.holders[name], fatal=False, newer=False, save=_save_in(name))
+        save = _save_in(name)
+        yield Problem(name, message, votes.holders[name], fatal=False, newer=False, save=save, kind="strange")
     for name, copies in sorted(votes.copies.items()):
         errors = {target: copy for target, copy in copies.items() if isinstance(copy, ManifestError)}
         if errors:
             text = "; ".join(f"{target}: {error}" for target, error in errors.items())
             newer = any(isinstance(error, NotUnderstood) for error in errors.values())
-            fatal = newer or not any(_settles(copy) for copy in copies.values())
+            settled = paths.folder_of(name) not in DECISIVE or any(_settles(copy) for copy in copies.values())
+            fatal = newer or not settled
             yield Problem(name, f"{name}: {text}", tuple(errors), fatal, newer, _save_in(name))
+
+
+def missing_in(votes: Votes, saves: Collection[SaveKey]) -> Iterator[Problem]:
+    """Yield the votes about `saves` that some of those heard lack. What is just being put is about none of them."""
+    sessions = {session for session, _ in saves}
+    for name in votes_in(votes, paths.SESSIONS, paths.BEGUN, paths.MANIFESTS, paths.MARKS):
+        save = _save_in(name)
+        wanted = save in saves if save else paths.below_folder(name) in sessions
+        without = sorted(votes.heard.difference(votes.holders[name]))
+        if wanted and without:
+            message = f"{name}: not on {', '.join(without)}, which count"
+            yield Problem(name, message, tuple(without), fatal=False, newer=False, save=save, kind="missing")
 
 
 def refuse_newer(votes: Votes) -> None:
@@ -56,6 +76,8 @@ def _settles(copy: Document | ManifestError) -> bool:
 
 
 def _save_in(name: str) -> SaveKey | None:
+    if paths.folder_of(name) == paths.SESSIONS:
+        return None
     try:
         return paths.save_of(name)
     except UnsafeName:

@@ -5,6 +5,7 @@ for an incarnation since forgotten lands where nobody looks. Inside that prefix 
 the same on every target; here such an inner name is called `name`: `manifests/000001.x.000001/000001`.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -142,6 +143,34 @@ def read_copies(view: View, run: str, votes: Votes, names: Sequence[str], every:
             elif isinstance(reply, bytes):
                 _take(votes, run, name, target, reply)
         left = {name: holders[1:] for name, holders in left.items() if _goes_on(votes, name, every, holders)}
+    for name in names:
+        if paths.folder_of(name) == paths.MARKS:
+            _outvote(votes, name)
+
+
+def contested_marks(votes: Votes) -> set[str]:
+    """Return the inner names of marks that a copy of another mark of the same save could stand under, undetected."""
+    names = votes_that_count(votes, paths.MARKS)
+    counts = Counter(map(paths.save_of, names))
+    return {name for name in names if counts[paths.save_of(name)] > 1}
+
+
+def _outvote(votes: Votes, name: str) -> None:
+    """Take copies of a mark for damaged that say something else than most; all, where as many say one as another.
+
+    A mark's name is random and put once, so only damage makes its copies differ: they are of another mark of that save.
+    """
+    copies = votes.data.get(name, {})
+    ranked = Counter(copies.values()).most_common(2)
+    if len(ranked) < 2:  # noqa: PLR2004 - all say the same
+        return
+    chosen = None if ranked[0][1] == ranked[1][1] else ranked[0][0]
+    for target in [target for target, data in copies.items() if data != chosen]:
+        message = f"what is under {name} is not what most targets hold there"
+        votes.copies[name][target] = WrongValue(message, field="", name=name)
+        del copies[target]
+    if not copies:
+        del votes.data[name]
 
 
 def _in_turn(holders: tuple[str, ...], turn: int) -> tuple[str, ...]:

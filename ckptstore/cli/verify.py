@@ -11,7 +11,10 @@ from ckptstore.cli.wording import count, survival
 from ckptstore.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from ckptstore.operations.verify import CheckpointHealth, VerifyReport
+    from collections.abc import Sequence
+
+    from ckptstore.operations.findings import Finding
+    from ckptstore.operations.health import CheckpointHealth, VerifyReport
 
 ReadData = Annotated[bool, typer.Option("--read-data", help="Read every byte and check its digest.")]
 Subset = Annotated[
@@ -37,8 +40,10 @@ def verify(
 
     All of them unless one is named. By default every object that should be there is asked for; with --read-data
     every byte is read. Writes nothing. Exits 0 if all is well, 3 if something is amiss but loadable, 4 if data
-    is lost, 5 if that depends on targets that are out of reach, 10 if there is nothing to check.
+    is lost, 5 if that depends on targets that are out of reach, 10 if there is nothing to check, 11 if all of it
+    was deleted meanwhile.
     """
+    from ckptstore.operations.health import VerifyReport
     from ckptstore.operations.verify import verify as check
 
     subset = _fraction(read_data_subset)
@@ -54,6 +59,10 @@ def verify(
     for health in report.checkpoints:
         _tell(call, health)
         call.output.record("checkpoint", **_fields(health))
+    if report.history:
+        call.output.say(f"run {call.run}, beside its live checkpoints: degraded")
+        _list(call, report.history)
+        call.output.record("history", run=call.run, findings=report.history, code=VerifyReport.CODES["degraded"])
     return _sum_up(call, report, read=options["read_data"])
 
 
@@ -70,7 +79,7 @@ def _fraction(text: str | None) -> float | None:
 
 
 def _fields(health: "CheckpointHealth") -> dict[str, Any]:
-    from ckptstore.operations.verify import VerifyReport
+    from ckptstore.operations.health import VerifyReport
 
     names = ("run", "key", "name", "step", "state", "findings")
     return {
@@ -88,16 +97,21 @@ def _tell(call: Call, health: "CheckpointHealth") -> None:
         "degraded": "degraded, loadable",
         "lost": "LOST",
         "unknown": "unknown: targets out of reach decide",
+        "changed": "deleted meanwhile",
     }
     more = survival(*health.tolerance) if health.state in {"good", "degraded"} else ""
     checked = f"{health.counts.checked} of {count(health.counts.expected, 'object')} checked"
     call.output.say(f"{health.name}: {', '.join(part for part in (words[health.state], more, checked) if part)}")
-    for finding in health.findings[:SHOWN]:
+    _list(call, health.findings)
+
+
+def _list(call: Call, findings: "Sequence[Finding]") -> None:
+    for finding in findings[:SHOWN]:
         where = f" on {finding.target}" if finding.target else ""
         detail = f" ({finding.detail})" if finding.detail else ""
         call.output.say(f"  {finding.kind} {finding.what}{where}: {finding.path}{detail}")
-    if len(health.findings) > SHOWN:
-        call.output.say(f"  … {len(health.findings) - SHOWN} more; all of them with --json")
+    if len(findings) > SHOWN:
+        call.output.say(f"  … {len(findings) - SHOWN} more; all of them with --json")
 
 
 def _sum_up(call: Call, report: "VerifyReport", *, read: bool) -> int:
@@ -106,8 +120,9 @@ def _sum_up(call: Call, report: "VerifyReport", *, read: bool) -> int:
     found = ", ".join(f"{number} {state}" for state, number in counts.items() if number)
     how = "every byte of what was chosen read" if read else "structure only: --read-data reads the bytes"
     call.output.say(f"{count(len(states), 'checkpoint')}: {found}; {how}")
-    hint = VERDICTS[max(states, key=list(VERDICTS).index)]
-    kinds = {finding.kind for health in report.checkpoints for finding in health.findings}
+    hint = VERDICTS[max(states + ["degraded"] * bool(report.history), key=list(VERDICTS).index)]
+    findings = [finding for health in report.checkpoints for finding in health.findings] + report.history
+    kinds = {finding.kind for finding in findings}
     if kinds == {"unreachable"}:
         hint = VERDICTS["unknown"]
     if hint:
@@ -122,12 +137,13 @@ def _sum_up(call: Call, report: "VerifyReport", *, read: bool) -> int:
         tolerance={"targets": tolerance[0], "domains": tolerance[1]},
         expected=report.counts.expected,
         checked=report.counts.checked,
-        findings=sum(len(health.findings) for health in report.checkpoints),
+        findings=len(findings),
         hint=hint,
     )
 
 
 VERDICTS = {
+    "changed": "ckpt ls",
     "good": "",
     "degraded": "ckpt repair",
     "unknown": "ckpt doctor",

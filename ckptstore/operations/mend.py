@@ -12,9 +12,9 @@ import msgspec
 from ckptstore.errors import TargetError
 from ckptstore.load.documents import fetch_document, fetch_record, fetch_stored
 from ckptstore.opened import Opened, protocol_errors
+from ckptstore.operations.health import CheckpointHealth
 from ckptstore.operations.rebuild import carry_out, plan_rebuild
 from ckptstore.operations.survey import ShardSurvey
-from ckptstore.operations.verify import CheckpointHealth
 from ckptstore.placement import Place, Survives, survives
 from ckptstore.save.copies import copies_wanted, put_copies
 from ckptstore.tolerance import record_survives, weakest
@@ -71,10 +71,11 @@ class Mender:
         reference = self.checkpoint.manifest.copies[0].index
         index = fetch_document(Index, reference, self.opened.targets)
         self._restore(reference, Index, self.health.bad_indexes)
-        shards = [self._repair_shard(survey) for survey in self.health.shards]
-        renewed = any(new is not None for new in shards)
-        if (renewed or self._needs_copies(reference, self._survived)) and not self.dry_run:
-            self._supersede(index, shards)
+        renewed = {survey.reference.shard_id: self._repair_shard(survey) for survey in self.health.shards}
+        if len(renewed) < len(index.shards):
+            self.result.failed.append(f"{len(index.shards) - len(renewed)} shards have no record that can be read")
+        elif (any(renewed.values()) or self._needs_copies(reference, self._survived)) and not self.dry_run:
+            self._supersede(index, renewed)
 
     def _restore(self, reference: Reference, kind: type[Index | ShardRecord], bad: Mapping[str, str]) -> None:
         """Put a good copy's bytes back on the targets whose copy is missing or damaged.
@@ -133,9 +134,9 @@ class Mender:
         holding, _ = put_copies(path, data, count, self.places, self.opened.targets, self.opened.executor, least=count)
         return holding
 
-    def _supersede(self, index: Index, shards: Sequence[ShardReference | None]) -> None:
+    def _supersede(self, index: Index, renewed: Mapping[str, ShardReference | None]) -> None:
         """A new index and a new version of the manifest; the old ones stay, and keep what they name."""
-        references = [new or old for new, old in zip(shards, index.shards, strict=True)]
+        references = [renewed[old.shard_id] or old for old in index.shards]
         new_index = msgspec.structs.replace(index, shards=references)
         data, measures = pack(new_index)
         path = paths.index(self.run, paths.new_token())

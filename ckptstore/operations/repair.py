@@ -12,11 +12,12 @@ import manifests
 from ckptstore.errors import CkptStoreError, ObjectNotFound, UsageError
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.opened import Opened, protocol_errors
+from ckptstore.operations.health import VerifyReport, to_check, unreadable
 from ckptstore.operations.mend import Mender, RepairResult
 from ckptstore.operations.readmit import readmit_targets
-from ckptstore.operations.verify import VerifyReport, check, unreadable
+from ckptstore.operations.verify import check
 from ckptstore.placement import Place
-from ckptstore.selection import Selector, key_of, select_all
+from ckptstore.selection import Selector, key_of
 
 __all__ = ["RepairReport", "RepairResult", "repair"]
 
@@ -76,7 +77,7 @@ def _repair_run(
         _heal(opened, run, report)
     with protocol_errors():
         history = opened.group.history(run)
-    chosen = select_all(history, selector)
+    chosen = to_check(history, selector)
     places = _places(opened, replace, report)
     for checkpoint in chosen:
         health = check(opened, history, checkpoint, 1.0)
@@ -104,10 +105,13 @@ def _heal(opened: Opened, run: str, report: RepairReport) -> None:
     try:
         with protocol_errors():
             healed = opened.group.heal(run)
-            report.votes += len(healed.put)
-            report.failed += healed.refusals
     except CkptStoreError as error:
         report.failed.append(error.message)
+        return
+    report.votes += len(healed.put)
+    report.failed += healed.refusals
+    mended = {name for _, name in healed.put}
+    report.failed += [p.message for p in healed.problems if p.kind == "damaged" and p.name not in mended]
 
 
 def _places(opened: Opened, replace: Mapping[str, str], report: RepairReport) -> list[Place]:

@@ -14,30 +14,12 @@ from ckptstore.errors import ObjectNotFound, ShortObject, TargetError
 from ckptstore.load.fetch import Fetcher, Fragment
 from ckptstore.load.plan import Shard, Want
 from ckptstore.opened import Opened
+from ckptstore.operations.findings import Counts, Finding
 from ckptstore.placement import Survives
 from ckptstore.tolerance import stripe_survives
 from manifests import CodeSpec, FormatError, Reference, ShardReference, paths, unpack
 
-__all__ = ["Counts", "Finding", "ShardSurvey", "StripeSurvey", "survey_document", "survey_shard"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something not as it should be: "missing", "short", "corrupt", "unreachable", "doubled" or "scarce"."""
-
-    kind: str
-    what: str
-    target: str
-    path: str
-    detail: str = ""
-
-
-@dataclass
-class Counts:
-    """Objects that should be there, and those that were found as they should be or not."""
-
-    expected: int = 0
-    checked: int = 0
+__all__ = ["ShardSurvey", "StripeSurvey", "survey_document", "survey_shard"]
 
 
 @dataclass
@@ -192,20 +174,27 @@ def _compare(
         detail = "not on its target" if home else "its target failed while it was saved"
         findings.append(Finding("missing", "fragment", home, path, detail))
     elif listing[path] != stored:
-        findings.append(Finding("short", "fragment", home, path, f"{listing[path]} bytes, {stored} expected"))
+        kind = "short" if listing[path] < stored else "corrupt"
+        findings.append(Finding(kind, "fragment", home, path, f"{listing[path]} bytes, {stored} expected"))
     if listing.get(path) != stored:
-        whole = listing.get(path, 0) // stripe.want.shape.block  # blocks that a cut or longer object may still hold
-        stripe.bad[fragment] = frozenset(range(whole, stripe.want.shape.blocks(fragment)))
+        stripe.bad[fragment] = _rows_cut_off(stripe, fragment, listing.get(path, 0))
+
+
+def _rows_cut_off(stripe: StripeSurvey, fragment: int, size: int) -> frozenset[int]:
+    """The blocks that an object of another size than it should have can't hold: none, where it is longer."""
+    shape = stripe.want.shape
+    rows = range(shape.blocks(fragment))
+    return frozenset(row for row in rows if row >= size // shape.block and size < shape.stored(fragment))
 
 
 def _read(opened: Opened, survey: ShardSurvey, chosen: set[int]) -> None:
-    """Check every block of every fragment that looks whole, as many at once as threads and window allow."""
+    """Check every block that may be good, as many at once as threads and window allow."""
     tasks = [
         (stripe, fragment)
         for stripe in survey.stripes
         if stripe.want.number in chosen
         for fragment in range(stripe.want.shape.n)
-        if stripe.want.shape.stored(fragment) and fragment not in stripe.bad and fragment not in stripe.silent
+        if _rows_there(stripe, fragment) and fragment not in stripe.silent
     ]
     running = [_start(opened, *task) for task in tasks]
     for (stripe, fragment), check in zip(tasks, running, strict=True):
@@ -220,26 +209,32 @@ def _read(opened: Opened, survey: ShardSurvey, chosen: set[int]) -> None:
             else:
                 stripe.bad[fragment] = frozenset(range(stripe.want.shape.blocks(fragment)))
         elif reply:
-            stripe.bad[fragment] = reply
+            stripe.bad[fragment] = reply | stripe.bad.get(fragment, frozenset())
             detail = f"{len(reply)} of {stripe.want.shape.blocks(fragment)} blocks fail their CRC32C"
             survey.findings.append(Finding("corrupt", "fragment", home, path, detail))
 
 
+def _rows_there(stripe: StripeSurvey, fragment: int) -> range:
+    """The blocks that the fragment's object is long enough to hold; they come first."""
+    return range(stripe.want.shape.blocks(fragment) - len(stripe.bad.get(fragment, ())))
+
+
 def _start(opened: Opened, stripe: StripeSurvey, fragment: int) -> Future[frozenset[int] | TargetError]:
     """Waits here for memory: the threads must stay free, for others give theirs back with the help of threads."""
-    buffer = opened.buffers.take(stripe.want.shape.stored(fragment))
-    return opened.executor.submit(_bad_rows, opened, stripe, fragment, buffer)
+    rows = _rows_there(stripe, fragment)
+    buffer = opened.buffers.take(stripe.want.shape.block_range(fragment, rows[-1])[1])
+    return opened.executor.submit(_bad_rows, opened, stripe, fragment, rows, buffer)
 
 
-def _bad_rows(opened: Opened, stripe: StripeSurvey, fragment: int, buffer: Bytes) -> frozenset[int] | TargetError:
-    shape = stripe.want.shape
+def _bad_rows(
+    opened: Opened, stripe: StripeSurvey, fragment: int, rows: range, buffer: Bytes
+) -> frozenset[int] | TargetError:
     source = Fragment(stripe.want, fragment, stripe.home(fragment) or "")
     try:
         opened.targets[source.target].get_into(source.path, buffer.data)
-        digests = erasure.block_crcs(buffer, shape.block)
+        digests = erasure.block_crcs(buffer, stripe.want.shape.block)
     except TargetError as error:
         return error
     finally:
         opened.buffers.give(buffer)
-    rows = range(shape.blocks(fragment))
     return frozenset(row for row in rows if digests[row] != Fetcher.expected(stripe.want, fragment, row))

@@ -6,61 +6,25 @@ those of a `subset` of the stripes, another one each day) and checks its digest.
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import ClassVar
 
-from ckptstore.errors import CorruptError, OutOfReach
+from ckptstore.errors import CkptStoreError, CorruptError, OutOfReach
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.load.documents import fetch_document, fetch_record
 from ckptstore.load.plan import Shard
 from ckptstore.opened import Opened, protocol_errors
-from ckptstore.operations.survey import Counts, Finding, ShardSurvey, survey_document, survey_shard
+from ckptstore.operations.findings import Finding
+from ckptstore.operations.health import CheckpointHealth, VerifyReport, beside, to_check, told, unreadable
+from ckptstore.operations.survey import survey_document, survey_shard
 from ckptstore.placement import Survives, full_tolerance, survives
 from ckptstore.save.copies import copies_wanted
-from ckptstore.selection import Selector, key_of, select_all
+from ckptstore.selection import Selector, key_of
 from ckptstore.tolerance import record_survives, stripe_survives, weakest
-from manifests import Checkpoint, History, Index, ShardRecord, ShardReference, paths
+from manifests import Checkpoint, History, Index, ManifestError, ShardRecord, ShardReference, paths
+
+LOOKS = 3  # at a checkpoint that gets a new version each time
 
 __all__ = ["CheckpointHealth", "VerifyReport", "check", "verify"]
-
-
-@dataclass
-class CheckpointHealth:
-    """One checkpoint: `state` is "good", "degraded" (loadable), "unknown" (what is out of reach decides) or "lost"."""
-
-    run: str
-    key: str
-    name: str
-    step: int | None
-    state: str = "good"
-    tolerance: Survives = Survives(0, 0)
-    counts: Counts = field(default_factory=Counts)
-    findings: list[Finding] = field(default_factory=list)
-    shards: list[ShardSurvey] = field(default_factory=list)
-    bad_indexes: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass
-class VerifyReport:
-    """Every checkpoint looked at; `exit_code` is the worst of theirs."""
-
-    checkpoints: list[CheckpointHealth]
-
-    CODES: ClassVar[dict[str, int]] = {"good": 0, "degraded": 3, "unknown": 5, "lost": 4}
-
-    @property
-    def exit_code(self) -> int:
-        """0 good, 3 degraded, 5 unknown, 4 lost."""
-        ranks = list(self.CODES)
-        worst = max((health.state for health in self.checkpoints), key=ranks.index)
-        return self.CODES[worst]
-
-    @property
-    def counts(self) -> Counts:
-        """Objects expected and checked, over all."""
-        each = [health.counts for health in self.checkpoints]
-        return Counts(sum(c.expected for c in each), sum(c.checked for c in each))
 
 
 def verify(
@@ -76,30 +40,41 @@ def verify(
     fraction = subset if read_data else 0.0
     with protocol_errors():
         opened.group.refresh()  # what an open store knew of its targets may be old
-        history = opened.group.history(run)
-    chosen = select_all(history, selector)
+        history = opened.group.history(run, every_copy=True)
+    chosen = to_check(history, selector)
     report = VerifyReport([])
     for checkpoint in chosen:
-        report.checkpoints.append(check(opened, history, checkpoint, fraction))
+        report.checkpoints.append(_check_as_it_stands(opened, history, checkpoint, fraction))
         observer(Progress("verify", 1, len(chosen)))
     if selector is None:
         report.checkpoints += unreadable(history)
+        report.history = beside(history)
     return report
 
 
-def unreadable(history: History) -> list[CheckpointHealth]:
-    """Saves of which not one copy of the manifest can be read: lost, or, written by a newer release, unknown."""
-    listed = {checkpoint.key for checkpoint in (*history.checkpoints, *history.deleted)}
-    found = []
-    for problem in history.problems:
-        if problem.fatal and problem.save is not None and problem.save not in listed:
-            key = paths.save_name(*problem.save)
-            health = CheckpointHealth(history.run, key, key, None, tolerance=Survives(-1, -1))
-            health.state = "unknown" if problem.newer else "lost"
-            kind = "unreachable" if problem.newer else "corrupt"
-            health.findings = [Finding(kind, "manifest", at, problem.name, problem.message) for at in problem.targets]
-            found.append(health)
-    return found
+def _check_as_it_stands(opened: Opened, history: History, checkpoint: Checkpoint, fraction: float) -> CheckpointHealth:
+    """Check it; where something is amiss, see whether it was repaired or deleted meanwhile: that is no damage."""
+    health = check(opened, history, checkpoint, fraction)
+    for _ in range(LOOKS):
+        if health.state == "good":
+            break
+        try:
+            history = opened.group.history(history.run, every_copy=True)
+        except ManifestError:
+            break  # too few targets answer now: what was found stands
+        now = history.find(*checkpoint.key)
+        if now is None or now.deleted:
+            return _changed(health)
+        if now.manifest == checkpoint.manifest:
+            break
+        checkpoint, health = now, check(opened, history, now, fraction)
+    return health
+
+
+def _changed(health: CheckpointHealth) -> CheckpointHealth:
+    health.state, health.tolerance, health.shards = "changed", Survives(-1, -1), []
+    health.findings = [Finding("changed", "manifest", "", health.key, "deleted while it was being looked at")]
+    return health
 
 
 def check(opened: Opened, history: History, checkpoint: Checkpoint, fraction: float) -> CheckpointHealth:
@@ -110,25 +85,26 @@ def check(opened: Opened, history: History, checkpoint: Checkpoint, fraction: fl
     _check_votes(opened, history, checkpoint, health)
     reference = manifest.copies[0].index
     health.bad_indexes = survey_document(opened, "index", reference, Index, health.counts, health.findings)
+    unread: list[CkptStoreError] = []
     try:
-        index = fetch_document(Index, reference, opened.targets)
-        health.shards = [_shard(opened, health, shard, fraction) for shard in index.shards]
+        for shard in fetch_document(Index, reference, opened.targets).shards:
+            _look_at_shard(opened, health, shard, fraction, unread)
     except (CorruptError, OutOfReach) as error:
-        health.state = "unknown" if isinstance(error, OutOfReach) else "lost"
+        unread.append(error)
+    if unread:
+        lost = any(stripe.lost for survey in health.shards for stripe in survey.stripes)
+        health.state = "unknown" if all(isinstance(e, OutOfReach) for e in unread) and not lost else "lost"
         health.tolerance = Survives(-1, -1)
-        return health
-    _judge(opened, health, checkpoint, history.heard)
+    else:
+        _judge(opened, health, checkpoint, history.heard)
     return health
 
 
 def _check_votes(opened: Opened, history: History, checkpoint: Checkpoint, health: CheckpointHealth) -> None:
     """Copies of the manifest that are missing or damaged, and commit targets that don't count."""
-    own = [problem for problem in history.problems if problem.save == checkpoint.key]
-    for problem in own:
-        kind = "unreachable" if problem.newer else "corrupt"
-        what = "mark" if problem.name.startswith("marks/") else "manifest"
-        health.findings += [Finding(kind, what, name, problem.name, problem.message) for name in problem.targets]
-    holding = {*checkpoint.seen_on, *(name for problem in own for name in problem.targets)}
+    for problem in history.problems:
+        if problem.save == checkpoint.key:
+            health.findings += told(problem)
     for name, standing in opened.group.standings.items():
         if name not in opened.group.members.targets:
             continue
@@ -138,19 +114,24 @@ def _check_votes(opened: Opened, history: History, checkpoint: Checkpoint, healt
         if out_of_reach:
             health.findings.append(Finding("unreachable", "manifest", name, paths.IDENTITY, standing.reason))
         elif standing.state != "valid":
-            health.findings.append(Finding("missing", "manifest", name, paths.IDENTITY, standing.reason))
-        elif name in history.heard and name not in holding:
-            health.findings.append(Finding("missing", "manifest", name, health.key, "the target counts, and lacks it"))
+            kind = "corrupt" if standing.state in ("damaged", "foreign") else "missing"
+            health.findings.append(Finding(kind, "manifest", name, paths.IDENTITY, standing.reason))
 
 
-def _shard(opened: Opened, health: CheckpointHealth, reference: ShardReference, fraction: float) -> ShardSurvey:
+def _look_at_shard(
+    opened: Opened, health: CheckpointHealth, reference: ShardReference, fraction: float, unread: list[CkptStoreError]
+) -> None:
+    """One shard. Where its record can't be read, why goes to `unread`: the other shards are looked at all the same."""
     bad = survey_document(opened, "record", reference.record, ShardRecord, health.counts, health.findings)
-    record = fetch_record(reference, opened.targets)
-    shard = Shard(health.run, record)
+    try:
+        record = fetch_record(reference, opened.targets)
+    except (CorruptError, OutOfReach) as error:
+        unread.append(error)
+        return
     chosen = _chosen_stripes(reference.shard_id, len(record.stripes), fraction)
-    survey = survey_shard(opened, shard, reference, bad, health.counts, chosen=chosen)
+    survey = survey_shard(opened, Shard(health.run, record), reference, bad, health.counts, chosen=chosen)
     health.findings += survey.findings
-    return survey
+    health.shards.append(survey)
 
 
 def _chosen_stripes(shard_id: str, count: int, fraction: float) -> Iterator[int]:

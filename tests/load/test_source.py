@@ -5,7 +5,8 @@ import msgspec
 from ckptstore.load.fetch import Fetcher
 from ckptstore.load.plan import Shard
 from ckptstore.load.reader import read
-from ckptstore.operations.survey import Counts, survey_shard
+from ckptstore.operations.findings import Counts
+from ckptstore.operations.survey import survey_shard
 from manifests import StripeSource
 from tests.support import RUN, make_store, random_bytes, whole
 

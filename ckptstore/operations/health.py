@@ -1,0 +1,111 @@
+"""What verify says: of each checkpoint, and of the manifests, marks and notes of its run."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from ckptstore.operations.findings import Counts, Finding
+from ckptstore.operations.survey import ShardSurvey
+from ckptstore.placement import Survives
+from ckptstore.selection import Selector, select_all
+from manifests import Checkpoint, History, Problem, paths
+
+VOTES = {
+    paths.MANIFESTS: "manifest",
+    paths.MARKS: "mark",
+    paths.BEGUN: "begun",
+    paths.SESSIONS: "session",
+    paths.VOIDING: "voiding",
+}
+
+__all__ = ["CheckpointHealth", "VerifyReport", "beside", "to_check", "told", "unreadable"]
+
+
+@dataclass
+class CheckpointHealth:
+    """One checkpoint.
+
+    `state`: "good", "degraded" (loadable), "unknown" (what is out of reach decides), "lost", or "changed": it was
+    deleted while it was being looked at, so what was found of it says nothing.
+    """
+
+    run: str
+    key: str
+    name: str
+    step: int | None
+    state: str = "good"
+    tolerance: Survives = Survives(0, 0)
+    counts: Counts = field(default_factory=Counts)
+    findings: list[Finding] = field(default_factory=list)
+    shards: list[ShardSurvey] = field(default_factory=list)
+    bad_indexes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class VerifyReport:
+    """Every checkpoint looked at, and what is amiss with the run beside them: its sessions, its deleted checkpoints.
+
+    `exit_code` is the worst of all.
+    """
+
+    checkpoints: list[CheckpointHealth]
+    history: list[Finding] = field(default_factory=list)
+
+    CODES: ClassVar[dict[str, int]] = {"changed": 11, "good": 0, "degraded": 3, "unknown": 5, "lost": 4}
+
+    @property
+    def exit_code(self) -> int:
+        """0 good, 3 degraded, 5 unknown, 4 lost; 11 where all that was to be checked was deleted meanwhile."""
+        ranks = list(self.CODES)
+        states = [health.state for health in self.checkpoints] + ["degraded"] * bool(self.history)
+        return self.CODES[max(states, key=ranks.index)]
+
+    @property
+    def counts(self) -> Counts:
+        """Objects expected and checked, over all."""
+        each = [health.counts for health in self.checkpoints]
+        return Counts(sum(c.expected for c in each), sum(c.checked for c in each))
+
+
+def to_check(history: History, selector: Selector | None) -> list[Checkpoint]:
+    """The live checkpoints asked for. None, where all are and there are only saves that can't be read.
+
+    Raises `NotFoundError` where there is nothing at all.
+    """
+    if selector is None and not history.checkpoints and unreadable(history):
+        return []
+    return select_all(history, selector)
+
+
+def unreadable(history: History) -> list[CheckpointHealth]:
+    """Saves of which not one copy of the manifest can be read: lost, or, written by a newer release, unknown."""
+    found = []
+    for problem in history.problems:
+        if problem.save is not None and _is_unreadable(history, problem):
+            key = paths.save_name(*problem.save)
+            health = CheckpointHealth(history.run, key, key, None, tolerance=Survives(-1, -1))
+            health.state = "unknown" if problem.newer else "lost"
+            health.findings = told(problem)
+            found.append(health)
+    return found
+
+
+def _is_unreadable(history: History, problem: Problem) -> bool:
+    return problem.fatal and problem.save is not None and history.find(*problem.save) is None
+
+
+def beside(history: History) -> list[Finding]:
+    """What is amiss with sessions, deleted checkpoints and saves that begun, told of no checkpoint."""
+    live = {checkpoint.key for checkpoint in history.checkpoints}
+    found: list[Finding] = []
+    for problem in history.problems:
+        if problem.save not in live and problem.kind != "strange" and not _is_unreadable(history, problem):
+            found += told(problem)
+    return found
+
+
+def told(problem: Problem) -> list[Finding]:
+    """What is wrong with copies of a manifest, a mark or a note of the protocol, target by target."""
+    damaged = "unreachable" if problem.newer else "corrupt"
+    kind = "missing" if problem.kind == "missing" else damaged
+    what = VOTES.get(paths.folder_of(problem.name), "manifest")
+    return [Finding(kind, what, target, problem.name, problem.message) for target in problem.targets]

@@ -1,0 +1,117 @@
+"""A save whose targets store something else than they were given, after the digest of it was taken.
+
+What is flipped *before* its digest is taken can't be told from what was meant, by anybody.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from ckptstore.errors import CkptStoreError
+from ckptstore.targets.base import Buffer, Target, as_buffers
+from ckptstore.targets.wrapper import T, Wrapper
+from manifests import Manifest
+from tests.faults.campaign.injections import BEYOND, HARMS, Writes
+from tests.faults.campaign.world import Objects, Truth, World, facts, kind_of
+from tests.support import RUN
+
+Harm = Callable[[bytes], bytes | None]
+
+LIED_ABOUT = {"fragment": 6, "record": 2, "index": 2, "manifests": 2, "begun": 1, "sessions": 1}
+"""What is stored wrongly, and how often."""
+
+
+@dataclass(frozen=True)
+class LyingSave:
+    """`truth`: what should be stored now, None where the save was refused; `writes`: what is stored instead."""
+
+    what: str
+    kind: str
+    truth: Truth | None
+    writes: Writes
+
+
+class LyingTarget(Wrapper):
+    """Answers that it stored what it was given; `meant` has by path what it was given, `stored` what it holds."""
+
+    def __init__(self, inner: Target, lies: Callable[[str], bool], harm: Harm) -> None:
+        super().__init__(inner)
+        self.meant: dict[str, bytes] = {}
+        self.stored: dict[str, bytes | None] = {}
+        self._lies = lies
+        self._harm = harm
+
+    def call(self, verb: str, path: str, operation: Callable[[], T]) -> T:
+        return operation()
+
+    def put(self, path: str, data: Buffer | Sequence[Buffer]) -> None:
+        lie = self._lie(path, b"".join(as_buffers(data)))
+        if lie is not None:
+            self.inner.put(path, lie)
+
+    def put_if_absent(self, path: str, data: Buffer) -> bool:
+        lie = self._lie(path, bytes(data))
+        return True if lie is None else self.inner.put_if_absent(path, lie)
+
+    def _lie(self, path: str, data: bytes) -> bytes | None:
+        if not self._lies(path):
+            return data
+        self.meant[path] = data
+        if path not in self.stored:
+            self.stored[path] = self._harm(data)
+        return self.stored[path]
+
+
+def save_with_lies(world: World, rng: Random) -> LyingSave:
+    """Save step 4 on targets that lie about some of it: again, where those chosen were given nothing to lie about."""
+    while True:
+        save = _save(world, rng)
+        if save.truth is None or save.writes:
+            return save
+        world.restore()
+
+
+def _save(world: World, rng: Random) -> LyingSave:
+    what = rng.choices(list(LIED_ABOUT), list(LIED_ABOUT.values()))[0]
+    kind = rng.choice(list(HARMS))
+    beyond = rng.random() < BEYOND
+    liars = _liars(world, rng, what, lambda data: HARMS[kind](rng, data), beyond=beyond)
+    honest = world.store.opened.targets
+    world.store.opened.targets = {name: liars.get(name, target) for name, target in honest.items()}
+    try:
+        manifest = world.save(4)
+    except CkptStoreError:
+        return LyingSave(what, kind, None, {})
+    finally:
+        world.store.opened.targets = honest
+        world.forget()
+    writes = {(name, path): data for name, liar in liars.items() for path, data in liar.stored.items()}
+    return LyingSave(what, kind, _truth(world, manifest, liars), writes)
+
+
+def _liars(world: World, rng: Random, what: str, harm: Harm, *, beyond: bool) -> dict[str, LyingTarget]:
+    """Of fragments, some numbers of each stripe are stored wrongly; of all else, what some of the targets hold."""
+    every = world.names
+    if what == "fragment":
+        chosen = {f".{number:03d}" for number in rng.sample(range(len(every)), _count(world, rng, beyond=beyond))}
+        return {
+            name: LyingTarget(target, lambda path: path.startswith("data/") and path[-4:] in chosen, harm)
+            for name, target in world.store.opened.targets.items()
+        }
+    names = rng.sample(every, _count(world, rng, beyond=beyond))
+    return {
+        name: LyingTarget(world.store.opened.targets[name], lambda path: kind_of(path) == what, harm) for name in names
+    }
+
+
+def _count(world: World, rng: Random, *, beyond: bool) -> int:
+    return rng.randint(world.m + 1, len(world.names)) if beyond else rng.randint(1, world.m)
+
+
+def _truth(world: World, manifest: Manifest, liars: dict[str, LyingTarget]) -> Truth:
+    """What should be stored: put there to be looked at, until the lies are put back."""
+    meant: Objects = {(name, path): data for name, liar in liars.items() for path, data in liar.meant.items()}
+    for place, data in meant.items():
+        world.put(place, data)
+    intact = world.objects()
+    return Truth(intact, [*world.truth.live, world.describe(manifest)], facts(world.store.opened.group.history(RUN)))
