@@ -179,11 +179,25 @@ def _tell(text: str) -> None:
     os.write(2, f"ckptstore: {text}\n".encode())  # not sys.stderr, whose lock the main thread may hold
 
 
+_mask = threading.local()
+"""The forking thread's signals before a fork."""
+
+
+def _before_fork() -> None:
+    """A child that gets SIGTERM before it has its own handlers back would write to the pipe of its parent."""
+    _mask.before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+
+def _in_parent() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _mask.before)
+
+
 def _in_child() -> None:
-    """A forked child gets SIGTERM from whoever started it, and must not tell the parent's thread of it."""
+    """SIGTERM is for whoever started the child to send, and nothing is in flight here."""
     while _IN_PLACE:
         _IN_PLACE[0].put_back()
     _UNDER_WAY.clear()
+    signal.pthread_sigmask(signal.SIG_SETMASK, _mask.before)
 
 
-os.register_at_fork(after_in_child=_in_child)
+os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)
