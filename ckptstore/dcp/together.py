@@ -89,18 +89,26 @@ class Ranks:
         return SaveStalled(message, hint=hint, ranks=ranks)
 
     def _behind(self) -> list[int]:
-        """The ranks that are furthest behind; rank 0, which commits, where all are as far; none if nobody can say."""
+        """The ranks that are furthest behind; rank 0, which commits, where all are as far; none if nobody can say.
+
+        The first rank that looks decides for all: a rank that was frozen may have moved on when the next one looks.
+        """
         answer: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
 
         def ask() -> None:
             with suppress(RuntimeError):
-                answer.put([self._noted(rank) for rank in range(dist.get_world_size())])
+                found = " ".join(map(str, self._look()))
+                decided = self._store().compare_set(f"{self._roll}/stalled/{self._saves}", "", found)
+                answer.put([int(rank) for rank in decided.split()])
 
         threading.Thread(target=ask, name="ckptstore-roll", daemon=True).start()
         try:
-            noted = answer.get(timeout=STORE_SECONDS)
+            return answer.get(timeout=STORE_SECONDS)
         except queue.Empty:
             return []
+
+    def _look(self) -> list[int]:
+        noted = [self._noted(rank) for rank in range(dist.get_world_size())]
         return [rank for rank, far in enumerate(noted) if far == min(noted)] if min(noted) < max(noted) else [0]
 
     def _noted(self, rank: int) -> int:
