@@ -16,6 +16,7 @@ from tests.support import RUN, reopen
 ROOT = Path(__file__).parents[2]
 COUNT = 20_000
 TERMINATED = 143
+SOON = 20.0  # seconds, on a busy machine
 pytestmark = [pytest.mark.timeout(200), pytest.mark.xdist_group("faults-lives")]
 
 
@@ -56,7 +57,7 @@ def lives(tmp_path_factory):
 def test_o46_sigterm_lets_the_save_in_flight_finish_and_commit(lives, name):
     ended = Ended(lives / name)
     assert ended.status == TERMINATED, ended.err
-    assert ended.seconds < 15
+    assert ended.seconds < SOON
     assert ended.steps() == [1, 2]
     assert "save step-2 of run demo: committed" in ended.err
 
@@ -64,7 +65,7 @@ def test_o46_sigterm_lets_the_save_in_flight_finish_and_commit(lives, name):
 def test_o46_a_save_that_takes_longer_than_the_grace_is_cut_off_and_told(lives):
     ended = Ended(lives / "term_once_and_the_save_hangs")
     assert ended.status == TERMINATED, ended.err
-    assert ended.seconds < 10
+    assert ended.seconds < SOON
     assert ended.steps() == [1]
     assert "save step-2 of run demo: cut off" in ended.err
 
@@ -73,7 +74,7 @@ def test_o46_a_save_that_takes_longer_than_the_grace_is_cut_off_and_told(lives):
 def test_o46_a_second_sigterm_ends_at_once(lives, name):
     ended = Ended(lives / name)
     assert ended.status == TERMINATED, ended.err
-    assert ended.seconds < 7, "the grace is 8 s"
+    assert ended.seconds < SOON, "the grace is 30 s"
     assert ended.steps() == [1]
     assert "a second SIGTERM" in ended.err
 
@@ -81,7 +82,7 @@ def test_o46_a_second_sigterm_ends_at_once(lives, name):
 def test_o46_sigterm_ends_at_once_where_nothing_is_in_flight(lives):
     ended = Ended(lives / "term_with_nothing_in_flight")
     assert (ended.status, ended.steps()) == (TERMINATED, [1])
-    assert ended.seconds < 7
+    assert ended.seconds < SOON
 
 
 def test_o46_the_users_own_handler_is_called_and_decides(lives):
@@ -131,7 +132,7 @@ def test_o47_so_it_is_in_a_process_of_multiprocessing(lives):
 def test_o47_exit_hangs_no_longer_than_a_save_may(lives):
     ended = Ended(lives / "hangs_at_exit")
     assert (ended.status, ended.steps()) == (1, [1])
-    assert ended.seconds < 12, "save_timeout is 2 s, a put takes 60"
+    assert ended.seconds < SOON, "save_timeout is 2 s, a put takes 90"
     assert "SaveStalled" in ended.err
 
 
