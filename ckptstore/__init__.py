@@ -15,11 +15,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ckptstore.config import Config, TargetConfig
     from ckptstore.errors import CkptStoreError
+    from ckptstore.preemption import finish_on_sigterm
     from ckptstore.retention import Retention
     from ckptstore.store import Checkpoint, Run, Store
     from ckptstore.store import open_store as open  # noqa: A004 - `ckptstore.open` is the name users know
+    from ckptstore.tolerant import SaveFailedWarning, TolerantRun
 
-__all__ = ["Checkpoint", "CkptStoreError", "Config", "Retention", "Run", "Store", "TargetConfig", "open"]
+__all__ = [
+    "Checkpoint",
+    "CkptStoreError",
+    "Config",
+    "Retention",
+    "Run",
+    "SaveFailedWarning",
+    "Store",
+    "TargetConfig",
+    "TolerantRun",
+    "finish_on_sigterm",
+    "open",
+]
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -28,8 +42,11 @@ _HOMES = {
     "Config": ("config", "Config"),
     "Retention": ("retention", "Retention"),
     "Run": ("store", "Run"),
+    "SaveFailedWarning": ("tolerant", "SaveFailedWarning"),
     "Store": ("store", "Store"),
     "TargetConfig": ("config", "TargetConfig"),
+    "TolerantRun": ("tolerant", "TolerantRun"),
+    "finish_on_sigterm": ("preemption", "finish_on_sigterm"),
     "open": ("store", "open_store"),
 }
 

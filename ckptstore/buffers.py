@@ -26,10 +26,14 @@ class BufferPool:
         self._free: dict[int, list[Bytes]] = {}
         self._changed = threading.Condition()
 
-    def take(self, size: int) -> Bytes:
-        """A buffer of exactly `size` bytes with arbitrary content; waits until the window has room for it."""
+    def take(self, size: int, timeout: float | None = None) -> Bytes:
+        """A buffer of exactly `size` bytes with arbitrary content; waits until the window has room for it.
+
+        Raises `TimeoutError` where it has none within `timeout` seconds.
+        """
         with self._changed:
-            self._changed.wait_for(lambda: self._has_room(size))
+            if not self._changed.wait_for(lambda: self._has_room(size), timeout):
+                raise TimeoutError(f"the window of {self.limit} bytes had no room for {size} more")
             return self._take(size)
 
     def take_now(self, size: int) -> Bytes | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import erasure
 import manifests
+from ckptstore.deadline import Deadline
 from ckptstore.errors import UsageError
 from ckptstore.events import Observer, ignore
 from ckptstore.opened import JOB, Opened, protocol_errors
@@ -128,8 +129,14 @@ class Commit:
         )
 
 
-def shard_saver(opened: Opened, run: str, places: Sequence[Place], observer: Observer = ignore) -> ShardSaver:
-    """What writes shards of a run with the store's settings."""
+def shard_saver(
+    opened: Opened,
+    run: str,
+    places: Sequence[Place],
+    observer: Observer = ignore,
+    deadline: Deadline | None = None,
+) -> ShardSaver:
+    """What writes shards of a run with the store's settings, until `deadline`."""
     config = opened.config
     return ShardSaver(
         run=run,
@@ -141,4 +148,5 @@ def shard_saver(opened: Opened, run: str, places: Sequence[Place], observer: Obs
         buffers=opened.buffers,
         executor=opened.executor,
         observer=observer,
+        deadline=deadline or Deadline(),
     )

@@ -22,6 +22,7 @@ SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-Za-z]*)")
 CODE = re.compile(r"([0-9]{1,3})\+([0-9]{1,3})")
 MOST_FRAGMENTS = 255  # symbols of GF(2^8), less zero
 SMALLEST_FRAGMENT = 4096  # below this a request costs more than its bytes
+LONGEST_TIMEOUT = 1_000_000  # seconds; torch keeps time-outs in milliseconds and refuses what overflows them
 LARGEST_FRAGMENT = 1 << 30  # `docs/format.md`: a reader refuses larger ones, for it must allocate them
 
 __all__ = ["Config", "TargetConfig", "parse_size"]
@@ -48,6 +49,7 @@ class Config(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
     fragment_size: str | int = "16MiB"
     window: str | int = "512MiB"
     require_tolerance: int = 1
+    save_timeout: float = 1800.0
     retention: Retention = Retention()
     targets: list[TargetConfig]
     folder: str = "."
@@ -57,6 +59,9 @@ class Config(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
         _check_names(self)
         _check_sizes(self)
         _check_tolerance(self)
+        if not 0 < self.save_timeout < LONGEST_TIMEOUT:
+            message = f"save_timeout = {self.save_timeout}: seconds above 0, below {LONGEST_TIMEOUT}"
+            raise ConfigError(message, key="save_timeout")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Config":

@@ -15,6 +15,8 @@
     ├── CommitInDoubt             neither success nor failure: look before saving again (exit 1)
     ├── ToleranceError            too few targets to be as safe as asked (exit 1)
     ├── IncompleteSave            a planned piece was not written: names the rank (exit 1)
+    ├── StoreClosed               the store was closed by another thread in the middle of work (exit 1)
+    ├── SaveStalled               a rank was too late, or is gone: names the rank (exit 1)
     ├── CorruptError              stored metadata fails its digest or its schema (exit 4)
     ├── DataLost                  fewer than k good fragments (exit 4)
     ├── OutOfReach                what can't be reached decides between loadable and lost (exit 5)
@@ -50,9 +52,11 @@ __all__ = [
     "ObjectNotFound",
     "OutOfReach",
     "ReplicaMismatch",
+    "SaveStalled",
     "ShapeMismatch",
     "ShortObject",
     "StateError",
+    "StoreClosed",
     "TargetError",
     "TargetUnavailable",
     "TargetUnusable",
@@ -160,6 +164,10 @@ class IncompleteSave(CkptStoreError):
     """A planned piece was not written; `rank` names who owed it. Nothing was committed."""
 
 
+class SaveStalled(CkptStoreError):
+    """A rank did not do its part of a save within `save_timeout`, or is gone; `ranks` names it where that is known."""
+
+
 class CorruptError(CkptStoreError):
     """Stored metadata fails its digest or its schema, and no good copy is in reach."""
 
@@ -180,6 +188,10 @@ class OutOfReach(CkptStoreError):
 
 class ForkedClient(CkptStoreError):
     """A store was opened before a fork and used after it: open it again in the child."""
+
+
+class StoreClosed(CkptStoreError):
+    """The store was closed while this thread was in the middle of a load or a save."""
 
 
 class TargetError(CkptStoreError):

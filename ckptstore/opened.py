@@ -8,10 +8,10 @@ import atexit
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import msgspec
 
@@ -25,6 +25,7 @@ from ckptstore.errors import (
     ForkedClient,
     NotFoundError,
     OutOfReach,
+    StoreClosed,
     TargetError,
     TargetUnavailable,
     TargetUnusable,
@@ -45,6 +46,7 @@ JOB = paths.new_token()[:16]
 """This job, for the sessions it opens. Whoever hands work to another process hands its own along."""
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 __all__ = ["JOB", "Opened", "protocol_errors", "release", "shared"]
 
@@ -59,7 +61,7 @@ class Opened:
             for spec in config.targets
         }
         self.domains = {place.target: place.domain for place in config.places}
-        self.executor = ThreadPoolExecutor(THREADS, thread_name_prefix="ckptstore")
+        self.executor: Executor = _Threads(THREADS, thread_name_prefix="ckptstore")
         """The threads that wait for targets; none is started before there is something to wait for."""
         self._buffers: BufferPool | None = None
         self._pid = os.getpid()
@@ -169,12 +171,22 @@ class Opened:
                 mine = self._sessions[run] = Session(self.group.open_session(run, job))
             return mine.next()
 
-    def close(self) -> None:
-        """Release threads and clients."""
+    def close(self, *, wait: bool = True) -> None:
+        """Release threads, once they are through with what they were given if `wait`, and clients."""
         if os.getpid() == self._pid:
-            self.executor.shutdown()
+            self.executor.shutdown(wait=wait)
             for target in self.targets.values():
                 target.close()
+
+
+class _Threads(ThreadPoolExecutor):
+    def submit(self, function: Callable[P, T], /, *args: P.args, **named: P.kwargs) -> Future[T]:
+        """As every executor's. Raises `StoreClosed` where another thread has shut this one down."""
+        try:
+            return super().submit(function, *args, **named)
+        except RuntimeError as error:
+            message = "the store was closed by another thread in the middle of work"
+            raise StoreClosed(message, hint="close the store when loads and saves are through") from error
 
 
 def _refuse_replaced(run: str, mine: str, newest: str) -> None:
@@ -262,4 +274,13 @@ def _key(config: Config) -> tuple[int, bytes]:
 @atexit.register
 def _close_all() -> None:
     for opened in _SHARED.values():
-        opened.close()
+        opened.close(wait=False)  # where threads had to be waited for, the interpreter has done so by now
+
+
+def _new_lock() -> None:
+    """In a forked child: another thread of the parent may have held the lock, and isn't here to let go of it."""
+    global _SHARED_LOCK  # noqa: PLW0603
+    _SHARED_LOCK = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_new_lock)

@@ -7,6 +7,7 @@ run.load(state_dict)
 """
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from ckptstore.targets import Reason
 from manifests import History, Manifest
 
 if TYPE_CHECKING:  # torch is imported when a state is saved or loaded, never to look at a store
-    from ckptstore.dcp.background import SaveHandle
+    from ckptstore.dcp.saver import SaveHandle
     from ckptstore.dcp.state import LoadReport
     from ckptstore.operations.prune import PruneReport
     from ckptstore.operations.repair import RepairReport
@@ -102,8 +103,16 @@ class Store:
         return sorted(name for name in listed if is_run(name))
 
     def close(self) -> None:
-        """Release threads and clients; using the store again opens it again."""
+        """Wait for background saves, release threads and clients; using the store again opens it again.
+
+        Raises what a background save failed with, if nobody has been told. A load or save that another thread is in the
+        middle of raises `StoreClosed`.
+        """
+        saver = sys.modules.get("ckptstore.dcp.saver")  # where it was never imported, nothing was saved
+        failures = saver.finish_saves(self.config) if saver else []
         release(self.config)
+        if failures:
+            raise failures[0][1]
 
 
 class Run:
@@ -147,20 +156,14 @@ class Run:
         """Save and commit; every rank calls it and gets the checkpoint.
 
         The name is `step-<step>` unless given. Raises `UsageError` family before anything is written,
-        `ToleranceError`, `ConflictError`, `CommitInDoubt`; between ranks as torch's `CheckpointException`.
+        `ToleranceError`, `ConflictError`, `CommitInDoubt`, `SaveStalled`; first what a background save of the run
+        failed with, if nobody has been told. Ranks talk on a gloo group of their own, and wait no longer than
+        `save_timeout`; on a `process_group` given, as long as that does.
         """
-        from ckptstore.dcp.state import save_state
+        from ckptstore.dcp.saver import Saver
 
-        manifest = save_state(
-            self.config,
-            self.name,
-            state_dict,
-            step=step,
-            name=name,
-            user=user,
-            group=process_group,
-            observer=observer,
-        )
+        saver = Saver.of(self.config, self.name)
+        manifest = saver.save(state_dict, step=step, name=name, user=user, group=process_group, observer=observer)
         return Checkpoint.of(manifest)
 
     def save_async(
@@ -174,19 +177,14 @@ class Run:
     ) -> "SaveHandle[Checkpoint]":
         """Copy the state and save it in the background, on a process group of its own; every rank calls it.
 
-        Waits for the save before, and raises what that raised unless its `result()` did already.
+        Waits for the save before, and raises what that raised unless its `result()` did already. What nobody asked
+        for is raised by the next save or by `Store.close`, else told at exit, with exit status 1.
         """
-        from ckptstore.dcp.background import save_in_background
+        from ckptstore.dcp.saver import Saver
 
-        return save_in_background(
-            self.config,
-            self.name,
-            state_dict,
-            step=step,
-            name=name,
-            user=user,
-            observer=observer,
-            wrap=Checkpoint.of,
+        saver = Saver.of(self.config, self.name)
+        return saver.save_async(
+            state_dict, step=step, name=name, user=user, observer=observer, wrap=lambda save: Checkpoint.of(save())
         )
 
     def load(

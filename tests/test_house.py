@@ -11,8 +11,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 FLOORS = [
-    {"errors", "events", "dtypes"},
-    {"placement", "names", "header", "retention"},
+    {"errors", "events", "dtypes", "deadline"},
+    {"placement", "names", "header", "retention", "preemption"},
     {"config", "buffers"},
     {"targets", "tolerance"},
     {"save", "load", "identity"},
@@ -21,6 +21,7 @@ FLOORS = [
     {"source"},
     {"dcp", "operations"},
     {"store"},
+    {"tolerant"},
     {"demo"},
     {"cli"},
 ]

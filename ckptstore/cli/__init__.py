@@ -13,5 +13,7 @@ def main() -> int:
     import sys
 
     from ckptstore.cli.entry import run
+    from ckptstore.cli.stopping import leave, stop_on_signals
 
-    return run(sys.argv[1:])
+    stop_on_signals()
+    return leave(run(sys.argv[1:]))

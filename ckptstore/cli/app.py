@@ -25,7 +25,7 @@ COMMANDS = (init, doctor, ls, show, log, save, restore, verify, repair, delete, 
 
 EXIT_CODES = (
     "Exit codes: 0 well, 1 failed, 2 usage, 3 degraded but loadable, 4 data lost, 5 out of reach decides, "
-    "10 not found, 11 conflict or fenced, 12 credentials, 130 interrupted."
+    "10 not found, 11 conflict or fenced, 12 credentials, 130 interrupted, 143 terminated."
 )
 
 __all__ = ["COMMANDS", "EXIT_CODES", "app"]

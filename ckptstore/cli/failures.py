@@ -17,12 +17,18 @@ from ckptstore.errors import (
     UsageError,
 )
 
-__all__ = ["BAD_USAGE", "FAILED", "INTERRUPTED", "Failure", "failure_of", "usage_failure"]
+__all__ = ["BAD_USAGE", "FAILED", "INTERRUPTED", "TERMINATED", "Failure", "Terminated", "failure_of", "usage_failure"]
 
 FAILED = 1
 BAD_USAGE = 2
 INTERRUPTED = 130
 """128 + SIGINT, as shells have it."""
+TERMINATED = 143
+"""128 + SIGTERM."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, raised as Ctrl-C is: all that cleans up after the one does so after the other."""
 
 
 class Failure(NamedTuple):
@@ -52,9 +58,8 @@ _HINTS: dict[type[CkptStoreError], str] = {  # the first that fits, for errors t
 def failure_of(error: BaseException) -> Failure:
     """What to tell of an error, and the exit code."""
     if isinstance(error, KeyboardInterrupt):
-        return Failure(
-            "Interrupted", "interrupted", "run it again: whatever was not finished left nothing behind", INTERRUPTED
-        )
+        kind, code = ("Terminated", TERMINATED) if isinstance(error, Terminated) else ("Interrupted", INTERRUPTED)
+        return Failure(kind, kind.lower(), "run it again: what was not finished is not to be seen anywhere", code)
     found = _ours(error)
     if found is not None:
         return Failure(found.kind, found.message, found.hint or _hint(found), found.exit_code)

@@ -12,6 +12,7 @@ from torch.distributed.checkpoint.storage import WriteResult
 import erasure
 from ckptstore.commit import shard_saver
 from ckptstore.dcp.pieces import Pieces, address
+from ckptstore.deadline import Deadline
 from ckptstore.events import Observer, ignore
 from ckptstore.opened import Opened
 from ckptstore.placement import Place
@@ -46,6 +47,7 @@ class RankSave:
     items: list[WriteItem] = field(default_factory=list)
     allow_pickle: bool = False
     observer: Observer = ignore
+    deadline: Deadline = field(default_factory=Deadline)
 
     def write(self, plan: SavePlan, planner: SavePlanner) -> list[WriteResult]:
         """Write the shard (or shards, where one header can't hold all names); results in no particular order."""
@@ -53,7 +55,7 @@ class RankSave:
         mine = pieces.of(plan.items)
         report = RankReport(rank=self.rank, digests=self._digests(plan, pieces, mine))
         results: list[WriteResult] = []
-        saver = shard_saver(self.opened, self.run, self.places, self.observer)
+        saver = shard_saver(self.opened, self.run, self.places, self.observer, self.deadline)
         for number, group in enumerate(split(mine) if mine else ()):
             report.shards.append(saver.save(lay_out(group), pieces.source, self.rank))
             results += [_result(piece, number) for piece in group]

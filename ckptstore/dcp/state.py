@@ -1,8 +1,8 @@
-"""`run.save` and `run.load`: torch's DCP with our planners, our storage, and our errors."""
+"""What `run.save` and `run.load` do: torch's DCP with our planners, our storage, and our errors."""
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch.distributed as dist
@@ -14,6 +14,7 @@ from ckptstore.dcp.load_planner import CheckpointLoadPlanner, LoadReport
 from ckptstore.dcp.naming import name_of
 from ckptstore.dcp.reader import StoreReader
 from ckptstore.dcp.save_planner import CheckpointSavePlanner
+from ckptstore.dcp.together import Ranks, is_distributed
 from ckptstore.dcp.writer import StoreWriter
 from ckptstore.errors import CkptStoreError, UsageError
 from ckptstore.events import Observer, ignore
@@ -21,7 +22,7 @@ from ckptstore.opened import shared
 from ckptstore.selection import Selector, select
 from manifests import Manifest, decode
 
-__all__ = ["LoadReport", "check_state", "is_distributed", "load_state", "own_errors", "save_state"]
+__all__ = ["LoadReport", "check_state", "load_state", "own_errors", "save_state"]
 
 # A single process is what was meant: DCP warns of it at every call.
 warnings.filterwarnings("ignore", message="torch.distributed is (disabled|unavailable)", module="torch.distributed")
@@ -34,20 +35,21 @@ def save_state(
     *,
     step: int | None,
     name: str | None,
-    user: dict[str, Any] | None,
-    group: dist.ProcessGroup | None,
+    user: dict[str, Any] | None = None,
+    ranks: Ranks,
+    group: dist.ProcessGroup | None = None,
     observer: Observer = ignore,
 ) -> Manifest:
-    """Save on every rank and commit on rank 0; every rank gets the manifest."""
+    """Save on every rank and commit on rank 0; every rank gets the manifest. `group`: instead of that of `ranks`."""
     check_state(state)
-    writer = StoreWriter(config, run=run, step=step, user=user, observer=observer)
-    with own_errors():
+    writer = StoreWriter(config, run=run, step=step, user=user, observer=observer, reached=ranks.reached)
+    with own_errors(), nullcontext(group) if group else ranks.together() as chosen:
         metadata = state_dict_saver.save(
             state,
             storage_writer=writer,
             checkpoint_id=name_of(name, step).checkpoint_id,
             planner=CheckpointSavePlanner(),
-            process_group=group,
+            process_group=chosen,
             no_dist=not is_distributed(),
         )
     return decode(Manifest, metadata.storage_data)
@@ -83,11 +85,6 @@ def check_state(state: Any) -> None:
         raise UsageError(f"a state to save is a dict, not {type(state).__name__}", hint='run.save({"model": model})')
     if not state:
         raise UsageError("the state to save is empty: it would become the latest checkpoint")
-
-
-def is_distributed() -> bool:
-    """Whether this process is one of several ranks."""
-    return dist.is_available() and dist.is_initialized()
 
 
 def _decide(config: Config, run: str, selector: Selector, group: dist.ProcessGroup | None) -> Manifest:

@@ -8,6 +8,7 @@ save this is: each rank draws its own shard ids, so nothing has to be broadcast 
 """
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
@@ -21,6 +22,8 @@ from ckptstore.dcp.coordinator import Coordinator
 from ckptstore.dcp.naming import name_of
 from ckptstore.dcp.pieces import check_paths
 from ckptstore.dcp.ranks import RankSave
+from ckptstore.dcp.together import OWN_PART, Step
+from ckptstore.deadline import Deadline
 from ckptstore.errors import UsageError
 from ckptstore.events import Observer, ignore
 from ckptstore.names import check_run
@@ -43,6 +46,7 @@ class StoreWriter(StorageWriter):
         user: dict[str, Any] | None = None,
         allow_pickle: bool = False,
         observer: Observer = ignore,
+        reached: Callable[[Step], None] = lambda _step: None,
     ) -> None:
         self.config = store if isinstance(store, Config) else Config.load(store)
         self.run = check_run(run)
@@ -50,6 +54,8 @@ class StoreWriter(StorageWriter):
         self.user = user or {}
         self.allow_pickle = allow_pickle
         self.observer = observer
+        self.reached = reached
+        """Told on this rank how far the save is."""
         self.job = JOB
         self.checkpoint_id: str | os.PathLike[str] | None = None
         self.manifest: Manifest | None = None
@@ -60,7 +66,7 @@ class StoreWriter(StorageWriter):
         return {name: value for name, value in self.__dict__.items() if name in settings}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, observer=ignore, manifest=None)
+        self.__dict__.update(state, observer=ignore, reached=lambda _step: None, manifest=None)
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """Name the next save."""
@@ -80,6 +86,7 @@ class StoreWriter(StorageWriter):
             places,
             allow_pickle=self.allow_pickle,
             observer=self.observer,
+            deadline=Deadline(OWN_PART * self.config.save_timeout),
         )
         self._structure: Any = None
         self._coordinator: Coordinator | None = None
@@ -97,6 +104,7 @@ class StoreWriter(StorageWriter):
         if plan.usable:
             self._items = list(plan.items)
         self._rank.items = getattr(self, "_items", [])
+        self.reached(Step.PLANNED)
         return plan
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
@@ -106,10 +114,13 @@ class StoreWriter(StorageWriter):
         return plans
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
-        """Write this rank's shard."""
+        """Write this rank's shard. Raises `ToleranceError`, `SaveStalled`."""
         self._structure = getattr(planner, "structure", None)
         done: Future[list[WriteResult]] = Future()
-        done.set_result(self._rank.write(plan, planner))
+        try:
+            done.set_result(self._rank.write(plan, planner))
+        finally:
+            self.reached(Step.WRITTEN)
         return done
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:

@@ -82,8 +82,8 @@ def staging(plan: RestorePlan) -> Iterator[Path]:
     stage = (
         plan.folder.parent / f".{plan.folder.name}.{token}.part" if plan.fresh else plan.folder / f".ckpt-{token}.part"
     )
-    stage.mkdir(parents=True)
     try:
+        stage.mkdir(parents=True)  # a signal may come as soon as it is there
         yield stage
     finally:
         shutil.rmtree(stage, ignore_errors=True)

@@ -24,18 +24,20 @@ def put_copies(
     executor: Executor,
     *,
     least: int = 1,
+    timeout: float | None = None,
 ) -> tuple[list[str], dict[str, TargetError]]:
     """Put `data` on `count` of the targets, going on to others where one fails.
 
     Returns the targets that hold it and the errors of those that don't. `ToleranceError` where fewer than `least` took
-    it: what is needed to read anything must survive what the data does.
+    it: what is needed to read anything must survive what the data does. `TimeoutError` where they are not through
+    within `timeout` seconds.
     """
     waiting = choose_copies(path, len(places), places)
     holding: list[str] = []
     failed: dict[str, TargetError] = {}
     while waiting and len(holding) < count:
         batch, waiting = waiting[: count - len(holding)], waiting[count - len(holding) :]
-        errors = executor.map(lambda name: _try_put(targets[name], path, data), batch)
+        errors = executor.map(lambda name: _try_put(targets[name], path, data), batch, timeout=timeout)
         for name, error in zip(batch, errors, strict=True):
             if error is None:
                 holding.append(name)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 import erasure
 from ckptstore.buffers import BufferPool, Bytes
-from ckptstore.errors import ToleranceError
+from ckptstore.deadline import Deadline
+from ckptstore.errors import SaveStalled, ToleranceError
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.placement import Place, Survives, place_stripe, survives
 from ckptstore.save.copies import copies_wanted, put_copies
@@ -48,14 +49,18 @@ class ShardSaver:
     buffers: BufferPool
     executor: Executor
     observer: Observer = field(default=ignore)
+    deadline: Deadline = field(default_factory=Deadline)
 
     def save(self, stream: Stream, sources: Sources, rank: int) -> SavedShard:
-        """Write every stripe, then the record. Raises `ToleranceError` when too little of it could be stored."""
+        """Write every stripe, then the record.
+
+        Raises `ToleranceError` when too little of it could be stored, `SaveStalled` when the deadline is over.
+        """
         shard = _Shard(self, stream, rank)
         try:
             shard.write_stripes(Filler(stream, sources))
         finally:
-            shard.uploads.finish()  # no put may outlive the call: its buffer would be reused under it
+            shard.finish()
         return shard.seal()
 
 
@@ -74,13 +79,29 @@ class _Shard:
         for offset, length in erasure.cut(self.stream.length, stripe_bytes):
             self._check_living()
             shape = self._shape(length)
-            buffer = self.saver.buffers.take(shape.n * shape.span)
+            buffer = self._buffer(shape.n * shape.span)
             try:
                 stripe = self._encode(filler, offset, shape, buffer)
             except BaseException:
                 self.saver.buffers.give(buffer)
                 raise
             self._send(stripe, shape, buffer)
+
+    def finish(self) -> None:
+        """Wait for the puts, as long as the save may take. Raises `SaveStalled`."""
+        late = self.uploads.finish(self.saver.deadline.left)
+        if late:
+            raise self._stalled(f"puts to {', '.join(sorted(late))} have not ended")
+
+    def _buffer(self, size: int) -> Bytes:
+        try:
+            return self.saver.buffers.take(size, self.saver.deadline.left)
+        except TimeoutError as error:
+            raise self._stalled(str(error)) from None
+
+    def _stalled(self, why: str) -> SaveStalled:
+        message = f"rank {self.rank} gave up its part of the save after {self.saver.deadline.seconds:.0f} s: {why}"
+        return SaveStalled(message, hint="run: ckpt doctor", rank=self.rank)
 
     def _encode(self, filler: Filler, offset: int, shape: erasure.StripeShape, buffer: Bytes) -> Stripe:
         data, parity = buffer[: shape.k * shape.span], buffer[shape.k * shape.span :]
@@ -127,7 +148,11 @@ class _Shard:
         path = paths.record(self.saver.run, self.shard_id)
         saver, living = self.saver, self.uploads.living
         count, least = copies_wanted(reached.targets, living), saver.require_tolerance + 1
-        holding, _ = put_copies(path, data, count, living, saver.targets, saver.executor, least=least)
+        left = saver.deadline.left
+        try:
+            holding, _ = put_copies(path, data, count, living, saver.targets, saver.executor, least=least, timeout=left)
+        except TimeoutError:
+            raise self._stalled("puts of the shard record have not ended") from None
         copies = survives(holding, 1, self._domains)
         return SavedShard(
             reference=ShardReference(

@@ -27,7 +27,8 @@ class Uploader:
         self._executor = executor
         self._observer = observer
         self._lock = threading.Lock()
-        self._running: list[Future[None]] = []
+        self._running: dict[Future[None], str] = {}
+        self._given_up = False
         self._last: dict[str, tuple[str, int]] = {}
         self._stripes: list[list[int | None]] = []
 
@@ -55,13 +56,19 @@ class Uploader:
             finally:
                 left.down()
 
-        self._running += [self._executor.submit(put, i) for i in range(len(parts))]
+        for i in range(len(parts)):
+            self._running[self._executor.submit(put, i)] = self.places[homes[i]].target
 
-    def finish(self) -> None:
-        """Wait for every put; raises what was no `TargetError`."""
-        wait(self._running)
-        for put in self._running:
+    def finish(self, timeout: float | None = None) -> set[str]:
+        """Wait for every put; returns the targets whose puts have not ended within `timeout` seconds.
+
+        Raises what was no `TargetError`. Those that go on keep their buffers; what still waits is not sent any more.
+        """
+        ended, late = wait(self._running, timeout)
+        self._given_up = bool(late)
+        for put in ended:
             put.result()
+        return {self._running[put] for put in late}
 
     def check_kept(self) -> None:
         """Ask each living target for the size of what it took last; of one that keeps it otherwise nothing counts.
@@ -95,7 +102,7 @@ class Uploader:
         return [place for place in self.places if place.target not in self.failed]
 
     def _put(self, name: str, path: str, data: memoryview) -> bool:
-        if name not in self.failed:
+        if name not in self.failed and not self._given_up:
             try:
                 self._targets[name].put(path, data)
             except TargetError as error:

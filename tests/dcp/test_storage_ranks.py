@@ -1,70 +1,25 @@
 """Writer and reader on several gloo ranks: one spawn of four processes for all of it."""
 
-import datetime as dt
-import os
-import socket
 import time
-import traceback
-import warnings
-from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-import torch.multiprocessing as mp
 from torch.distributed.checkpoint.state_dict_saver import AsyncCheckpointerType
-from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor import DTensor
 
-import ckptstore
-from ckptstore.config import Config
 from ckptstore.dcp import StoreReader, StoreWriter
 from ckptstore.dcp.ranks import RankSave
-from ckptstore.errors import IncompleteSave, NotFoundError, ReplicaMismatch, TargetUnavailable, ToleranceError
+from ckptstore.errors import IncompleteSave, NotFoundError, ReplicaMismatch, ToleranceError
 from ckptstore.opened import shared
 from ckptstore.selection import Selector, select
 from ckptstore.source import Source
 from tests.dcp.folder import own_error
+from tests.dcp.ranks import WORLD, Ranks, Refusing, assert_held, run_on_ranks, spread, whole
 from tests.support import make_store
 
-WORLD = 4
 pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("ranks")]
-
-
-class Ranks:
-    """What one process needs: the store, and groups and meshes of the first 1 to 4 ranks."""
-
-    def __init__(self, rank: int, config: Config) -> None:
-        self.rank = rank
-        self.config = config
-        self.groups = {size: dist.new_group(list(range(size))) for size in range(1, WORLD + 1)}
-        self.meshes = {size: DeviceMesh("cpu", list(range(size))) for size in range(1, WORLD + 1)}
-
-    def run(self, name: str) -> ckptstore.Run:
-        return ckptstore.open(self.config).run(name)
-
-
-def whole() -> dict[str, torch.Tensor]:
-    torch.manual_seed(0)
-    return {
-        "odd": torch.randn(17, 33),
-        "row": torch.randn(1, 17),
-        "few": torch.randn(6),
-        "wide": torch.randn(301, 1000),
-    }
-
-
-def spread(mesh: DeviceMesh, *, zero: bool = False) -> dict[str, torch.Tensor]:
-    state = {}
-    for name, tensor in whole().items():
-        values = torch.zeros_like(tensor) if zero else tensor
-        state[f"{name}.rows"] = distribute_tensor(values, mesh, [Shard(0)])
-        state[f"{name}.copies"] = distribute_tensor(values, mesh, [Replicate()])
-        state[f"{name}.plain"] = values.clone()
-        if tensor.dim() > 1:
-            state[f"{name}.columns"] = distribute_tensor(values, mesh, [Shard(1)])
-    return state
 
 
 def any_number_of_ranks_to_any_other(ranks: Ranks) -> None:
@@ -161,19 +116,6 @@ def a_rank_whose_targets_fail_fails_everybody(ranks: Ranks) -> None:
     assert run.save({"model": spread(ranks.meshes[WORLD])}, step=2).tolerance.targets == 2
 
 
-class Refusing:
-    """A target that answers, and takes no data."""
-
-    def __init__(self, inner) -> None:
-        self.inner = inner
-
-    def __getattr__(self, name):
-        return getattr(self.inner, name)
-
-    def put(self, path, data):
-        raise TargetUnavailable(f"{self.inner.name}: no room for {path}", target=self.inner.name, path=path)
-
-
 def async_saves_of_both_kinds(ranks: Ranks) -> None:
     writer = StoreWriter(ranks.config, run="async")
     state = {"w": torch.arange(5000.0), "lr": 0.1}
@@ -225,49 +167,14 @@ CHECKS = [
 ]
 
 
-def work(rank: int, config: Config, port: int, folder: str) -> None:
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(WORLD))
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    dist.init_process_group("cpu:gloo", rank=rank, world_size=WORLD, timeout=dt.timedelta(seconds=60))
-    ranks = Ranks(rank, config)
-    for check in CHECKS:
-        note = Path(folder) / f"{check.__name__}.{rank}"
-        try:
-            check(ranks)
-            note.write_text("ok")
-        except BaseException:
-            note.write_text(traceback.format_exc())
-            raise
-        dist.barrier()
-    dist.destroy_process_group()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @pytest.fixture(scope="module")
 def notes(tmp_path_factory):
     """What each check of each rank came to."""
     folder = tmp_path_factory.mktemp("ranks")
-    config = make_store(tmp_path_factory.mktemp("store")).config
-    context = mp.spawn(work, (config, free_port(), str(folder)), nprocs=WORLD, join=False)
-    try:
-        while not context.join(timeout=5):
-            pass
-    except Exception as error:  # noqa: BLE001 - the notes say more than the first process that fell
-        (folder / "spawn").write_text(str(error))
+    run_on_ranks(CHECKS, make_store(tmp_path_factory.mktemp("store")).config, folder)
     return folder
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test(check, notes):
-    for rank in range(WORLD):
-        note = notes / f"{check.__name__}.{rank}"
-        assert note.exists(), (
-            f"rank {rank} never got here: {(notes / 'spawn').read_text() if (notes / 'spawn').exists() else ''}"
-        )
-        assert note.read_text() == "ok"
+    assert_held(check, notes)

@@ -1,0 +1,36 @@
+"""SIGINT and SIGTERM: the first ends the command after it has cleaned up, the second at once."""
+
+import os
+import signal
+import sys
+from types import FrameType
+
+from ckptstore.cli.failures import INTERRUPTED, TERMINATED, Terminated
+
+__all__ = ["leave", "stop_on_signals"]
+
+
+def stop_on_signals() -> None:
+    """From now on the first of them raises `KeyboardInterrupt` (its subclass `Terminated` for SIGTERM)."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(each) is not signal.SIG_IGN:  # as nohup and `&` in a script have it
+            signal.signal(each, _first)
+
+
+def leave(code: int) -> int:
+    """Return `code`; after a signal leave with it here, waiting for no thread that waits for a target."""
+    if code in {INTERRUPTED, TERMINATED}:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _first(signum: int, _frame: FrameType | None) -> None:
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, _second)
+    raise Terminated if signum == signal.SIGTERM else KeyboardInterrupt
+
+
+def _second(signum: int, _frame: FrameType | None) -> None:
+    os._exit(128 + signum)

@@ -1,0 +1,120 @@
+"""The ranks of a job as its saves use them: a gloo group of their own, and a roll of how far each rank is.
+
+The group's collectives never mix with those of the training loop, and none waits longer than `save_timeout`. A rank
+whose targets hang gives its part up before that and tells the others why, so the group stays in order. One that is
+frozen or gone can tell nothing: the others find it in the roll, which lies in the job's rendezvous store.
+"""
+
+import itertools
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from enum import IntEnum
+from typing import Any
+
+import torch.distributed as dist
+
+from ckptstore.errors import SaveStalled
+
+OWN_PART = 0.8
+"""Of `save_timeout`: what a rank gives its own part. Its report must reach ranks that wait no longer than all of it."""
+STORE_SECONDS = 5.0  # for the rendezvous store to say how far the ranks are; a process that is frozen may hold it
+
+__all__ = ["OWN_PART", "Ranks", "Step", "is_distributed"]
+
+_NUMBERS = itertools.count()  # every rank makes its groups in the same order, as torch wants it
+
+
+class Step(IntEnum):
+    """How far a rank is in a save."""
+
+    BEGUN = 0
+    PLANNED = 1
+    WRITTEN = 2
+
+
+def is_distributed() -> bool:
+    """Whether this process is one of several ranks."""
+    return dist.is_available() and dist.is_initialized()
+
+
+class Ranks:
+    """All ranks of the job, for the saves of one run: one at a time, called by every rank in the same order."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._group: dist.ProcessGroup | None = None
+        self._world: dist.ProcessGroup | None = None
+        self._roll = ""
+        self._saves = 0
+
+    @contextmanager
+    def together(self) -> Iterator["dist.ProcessGroup | None"]:
+        """The group for one save; none where this process is alone.
+
+        Raises `SaveStalled` where its collectives fail: the next save makes a group anew.
+        """
+        if not is_distributed():
+            yield None
+            return
+        try:
+            yield self._begin()
+        except RuntimeError as error:  # gloo's: it timed out, or a connection is gone
+            self._group = None
+            raise self._stalled(error) from error
+
+    def reached(self, step: Step) -> None:
+        """Note how far this rank is."""
+        if self._roll:
+            self._store().set(f"{self._roll}/{dist.get_rank()}", str(self._saves * len(Step) + step))
+
+    def _begin(self) -> dist.ProcessGroup:
+        if self._world is not dist.group.WORLD:  # torch.distributed was started again
+            self._world, self._group = dist.group.WORLD, None
+        if self._group is None:
+            self._roll, self._saves = f"ckptstore/saves/{next(_NUMBERS)}", 0
+        self._saves += 1
+        self.reached(Step.BEGUN)
+        if self._group is None:
+            self._group = dist.new_group(backend="gloo", timeout=timedelta(seconds=self._seconds))
+        return self._group
+
+    def _stalled(self, error: RuntimeError) -> SaveStalled:
+        ranks = self._behind()
+        who = f"ranks {ranks}" if ranks else "a rank that can't be told (the rendezvous store is silent too)"
+        message = f"rank {dist.get_rank()} waited for {who}, stalled for {self._seconds:.0f} s or gone: {error}"
+        hint = "look whether the save is there all the same: ckpt ls; then restart the job without that rank"
+        return SaveStalled(message, hint=hint, ranks=ranks)
+
+    def _behind(self) -> list[int]:
+        """The ranks that are furthest behind; rank 0, which commits, where all are as far; none if nobody can say.
+
+        The first rank that looks decides for all: a rank that was frozen may have moved on when the next one looks.
+        """
+        answer: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
+
+        def ask() -> None:
+            with suppress(RuntimeError):
+                found = " ".join(map(str, self._look()))
+                decided = self._store().compare_set(f"{self._roll}/stalled/{self._saves}", "", found)
+                answer.put([int(rank) for rank in decided.split()])
+
+        threading.Thread(target=ask, name="ckptstore-roll", daemon=True).start()
+        try:
+            return answer.get(timeout=STORE_SECONDS)
+        except queue.Empty:
+            return []
+
+    def _look(self) -> list[int]:
+        noted = [self._noted(rank) for rank in range(dist.get_world_size())]
+        return [rank for rank, far in enumerate(noted) if far == min(noted)] if min(noted) < max(noted) else [0]
+
+    def _noted(self, rank: int) -> int:
+        key = f"{self._roll}/{rank}"
+        return int(self._store().get(key)) if self._store().check([key]) else -1
+
+    @staticmethod
+    def _store() -> Any:
+        return dist.distributed_c10d._get_default_store()  # noqa: SLF001 - torch has no public way to it

@@ -1,0 +1,153 @@
+"""One rank fails, hangs or freezes in a save: all ranks raise in time and name it."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+
+import ckptstore
+from ckptstore.errors import CkptStoreError, SaveStalled, ToleranceError
+from ckptstore.opened import shared
+from tests.dcp.ranks import WORLD, Ranks, Refusing, assert_held, run_on_ranks
+from tests.support import make_store
+
+TIMEOUT = 8.0
+PROBLEM_RANK = 2
+pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("faults-ranks")]
+
+
+def state_of(ranks: Ranks) -> dict[str, DTensor]:
+    return {"w": distribute_tensor(torch.arange(4000.0), ranks.meshes[WORLD], [Shard(0)])}
+
+
+class Hooked:
+    """A target that does something before it takes data."""
+
+    def __init__(self, inner, before_data: Callable[[], None]) -> None:
+        self.inner = inner
+        self.before_data = before_data
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def put(self, path, data):
+        if path.startswith("data/"):
+            self.before_data()
+        self.inner.put(path, data)
+
+
+def run_of(ranks: Ranks, name: str) -> ckptstore.Run:
+    """A run whose saves may stall for `TIMEOUT` seconds only."""
+    return ckptstore.open(msgspec.structs.replace(ranks.config, save_timeout=TIMEOUT)).run(name)
+
+
+@contextmanager
+def targets_of(ranks: Ranks, run: ckptstore.Run, wrap):
+    """The targets of the problem rank, wrapped."""
+    opened = shared(run.config)
+    targets = opened.targets
+    if ranks.rank == PROBLEM_RANK:
+        opened.targets = {name: wrap(target) for name, target in targets.items()}
+    try:
+        yield
+    finally:
+        opened.targets = targets
+
+
+def save_that_fails(ranks: Ranks, run: ckptstore.Run, limit: float) -> CkptStoreError:
+    began = time.monotonic()
+    with pytest.raises(CkptStoreError) as caught:
+        run.save(state_of(ranks), step=1)
+    assert time.monotonic() - began < limit, caught.value
+    return caught.value
+
+
+def assert_the_next_save_works(ranks: Ranks, run: ckptstore.Run) -> None:
+    dist.barrier()
+    if ranks.rank == 0:
+        assert run.checkpoints() == [], "nothing was committed"
+    dist.barrier()
+    assert run.save(state_of(ranks), step=2).tolerance.targets == 2
+    dist.barrier()
+    if ranks.rank == 0:
+        assert [checkpoint.step for checkpoint in run.checkpoints()] == [2]
+
+
+def o23_a_rank_whose_first_put_fails(ranks: Ranks) -> None:
+    run = run_of(ranks, "o23-fails")
+    with targets_of(ranks, run, Refusing):
+        error = save_that_fails(ranks, run, TIMEOUT)
+    assert isinstance(error, ToleranceError)
+    assert error.ranks == [PROBLEM_RANK]
+    assert_the_next_save_works(ranks, run)
+
+
+def o23_a_rank_whose_targets_hang(ranks: Ranks) -> None:
+    run = run_of(ranks, "o23-hangs")
+    with targets_of(ranks, run, lambda target: Hooked(target, lambda: time.sleep(1.5 * TIMEOUT))):
+        error = save_that_fails(ranks, run, TIMEOUT + 1)
+    assert isinstance(error, SaveStalled)
+    assert error.ranks == [PROBLEM_RANK]
+    assert f"rank {PROBLEM_RANK} gave up" in error.message
+    assert_the_next_save_works(ranks, run)
+
+
+def o23_a_rank_that_is_frozen(ranks: Ranks) -> None:
+    """Its process gets no more time: it can't even say so."""
+    run = run_of(ranks, "o23-frozen")
+    pids: list[int] = [0] * WORLD
+    dist.all_gather_object(pids, os.getpid())
+    stops = iter([signal.SIGSTOP])
+    freeze = lambda: os.kill(os.getpid(), next(stops, 0))  # noqa: E731
+    with targets_of(ranks, run, lambda target: Hooked(target, freeze)):
+        error = save_that_fails(ranks, run, 60 if ranks.rank == PROBLEM_RANK else TIMEOUT + 3)
+        if ranks.rank == 0:
+            os.kill(pids[PROBLEM_RANK], signal.SIGCONT)
+    assert isinstance(error, SaveStalled)
+    if ranks.rank != PROBLEM_RANK:
+        assert error.ranks == [PROBLEM_RANK]
+        assert f"ranks [{PROBLEM_RANK}]" in error.message
+    assert_the_next_save_works(ranks, run)
+
+
+def o24_20_background_saves_beside_the_trainers_collectives(ranks: Ranks) -> None:
+    run = ranks.run("o24")
+    state = state_of(ranks)
+    for step in range(20):
+        handle = run.save_async(state, step=step)
+        for _ in range(20):
+            total = torch.ones(1)
+            dist.all_reduce(total)
+            assert total.item() == WORLD
+            dist.barrier()
+    assert handle.result().step == 19
+    dist.barrier()
+    assert [checkpoint.step for checkpoint in run.checkpoints()] == list(range(20))
+
+
+CHECKS = [
+    o23_a_rank_whose_first_put_fails,
+    o23_a_rank_whose_targets_hang,
+    o23_a_rank_that_is_frozen,
+    o24_20_background_saves_beside_the_trainers_collectives,
+]
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory):
+    """What each check of each rank came to."""
+    folder = tmp_path_factory.mktemp("ranks")
+    run_on_ranks(CHECKS, make_store(tmp_path_factory.mktemp("store")).config, folder)
+    return folder
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test(check, notes):
+    assert_held(check, notes)
