@@ -13,11 +13,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ckptstore.checkpoint import Checkpoint
     from ckptstore.config import Config, TargetConfig
     from ckptstore.errors import CkptStoreError
     from ckptstore.preemption import finish_on_sigterm
     from ckptstore.retention import Retention
-    from ckptstore.store import Checkpoint, Run, Store
+    from ckptstore.store import Run, Store
     from ckptstore.store import open_store as open  # noqa: A004 - `ckptstore.open` is the name users know
     from ckptstore.tolerant import SaveFailedWarning, TolerantRun
 
@@ -37,7 +38,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Checkpoint": ("store", "Checkpoint"),
+    "Checkpoint": ("checkpoint", "Checkpoint"),
     "CkptStoreError": ("errors", "CkptStoreError"),
     "Config": ("config", "Config"),
     "Retention": ("retention", "Retention"),

@@ -8,20 +8,21 @@ run.load(state_dict)
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import manifests
+from ckptstore.checkpoint import Checkpoint
 from ckptstore.config import Config
-from ckptstore.errors import ConfigError, TargetError
+from ckptstore.errors import CkptStoreError, ConfigError, TargetError
 from ckptstore.events import Observer, ignore
 from ckptstore.names import check_run, check_tag, is_run
 from ckptstore.opened import Opened, protocol_errors, release, shared
 from ckptstore.placement import Survives
 from ckptstore.retention import Retention
-from ckptstore.selection import Selector, key_of, select_deleted, select_from
+from ckptstore.selection import Selector, select_deleted, select_from
 from ckptstore.targets import Reason
 from manifests import History, Manifest
 
@@ -32,49 +33,7 @@ if TYPE_CHECKING:  # torch is imported when a state is saved or loaded, never to
     from ckptstore.operations.repair import RepairReport
     from ckptstore.operations.verify import VerifyReport
 
-__all__ = ["Checkpoint", "Run", "Store", "open_store"]
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A committed checkpoint, as its manifest describes it."""
-
-    run: str
-    key: str
-    name: str
-    step: int | None
-    session: str
-    ordinal: int
-    created: str
-    world: int
-    bytes: int
-    tolerance: Survives
-    state: str
-    """"good", or "degraded": it survives less than with everything in its place. `ckpt verify` looks closer."""
-    tags: tuple[str, ...] = ()
-    user: Mapping[str, Any] | None = None
-
-    @classmethod
-    def of(cls, manifest: Manifest, tags: Sequence[str] = ()) -> "Checkpoint":
-        """As a manifest describes it."""
-        tolerance = manifest.tolerance or manifests.Tolerance(targets=0, domains=0)
-        planned = manifest.planned or tolerance
-        key = key_of(manifest)
-        return cls(
-            run=manifest.run,
-            key=key,
-            name=manifest.name or key,
-            step=manifest.step,
-            session=manifest.session,
-            ordinal=manifest.ordinal,
-            created=manifest.created,
-            world=manifest.world,
-            bytes=manifest.bytes,
-            tolerance=Survives(tolerance.targets, tolerance.domains),
-            state="degraded" if tolerance.targets < planned.targets or manifest.missing else "good",
-            tags=tuple(tags),
-            user=manifest.user,
-        )
+__all__ = ["Run", "Store", "open_store"]
 
 
 class Store:
@@ -164,7 +123,7 @@ class Run:
 
         saver = Saver.of(self.config, self.name)
         manifest = saver.save(state_dict, step=step, name=name, user=user, group=process_group, observer=observer)
-        return Checkpoint.of(manifest)
+        return self._committed(manifest, process_group)
 
     def save_async(
         self,
@@ -184,8 +143,21 @@ class Run:
 
         saver = Saver.of(self.config, self.name)
         return saver.save_async(
-            state_dict, step=step, name=name, user=user, observer=observer, wrap=lambda save: Checkpoint.of(save())
+            state_dict, step=step, name=name, user=user, observer=observer, wrap=lambda save: self._committed(save())
         )
+
+    def _committed(self, manifest: Manifest, process_group: Any = None) -> Checkpoint:
+        """The checkpoint just saved; rank 0 prunes, if that is automatic. Its failure fails no save."""
+        from ckptstore.dcp.together import leads
+
+        if self.config.retention.automatic and leads(process_group):
+            try:
+                left = self.prune().left
+            except CkptStoreError as error:
+                left = [str(error)]
+            if left:
+                warnings.warn(f"run {self.name} could not be pruned of everything: {'; '.join(left)}", stacklevel=3)
+        return Checkpoint.of(manifest)
 
     def load(
         self,

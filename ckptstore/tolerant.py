@@ -9,8 +9,9 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ckptstore.checkpoint import Checkpoint
 from ckptstore.errors import CkptStoreError, CommitInDoubt, OutOfReach, SaveStalled, TargetError, ToleranceError
-from ckptstore.store import Checkpoint, Run
+from ckptstore.store import Run
 
 if TYPE_CHECKING:
     from ckptstore.dcp.saver import SaveHandle

@@ -18,7 +18,7 @@ FLOORS = [
     {"save", "load", "identity"},
     {"opened"},
     {"commit", "selection"},
-    {"source"},
+    {"source", "checkpoint"},
     {"dcp", "operations"},
     {"store"},
     {"tolerant"},

@@ -1,6 +1,7 @@
 """The Python API's marks and names: what they return, and what is refused in words."""
 
 import pytest
+import torch
 
 import ckptstore
 from ckptstore.errors import NotFoundError, UsageError
@@ -69,3 +70,24 @@ def test_names_that_can_not_be_are_refused_with_the_rule(run, name):
             call()
         assert "letters, digits" in caught.value.hint
         assert caught.value.exit_code == 2
+
+
+def test_automatic_pruning_follows_every_save(tmp_path):
+    retention = ckptstore.Retention(keep_last=2, keep_every=4, grace="0", automatic=True)
+    run = ckptstore.open(make_store(tmp_path, retention=retention).config).run("r")
+    for step in range(1, 8):
+        if step % 2:
+            run.save({"w": torch.full((10,), step)}, step=step)
+        else:
+            run.save_async({"w": torch.full((10,), step)}, step=step).result()
+    assert [checkpoint.step for checkpoint in run.checkpoints()] == [4, 6, 7]
+
+
+def test_what_automatic_pruning_could_not_do_is_a_warning_and_the_save_stands(tmp_path):
+    retention = ckptstore.Retention(keep_last=1, grace="0", automatic=True)
+    run = ckptstore.open(make_store(tmp_path, retention=retention).config).run("r")
+    run.save({"w": torch.ones(10)}, step=1)
+    (tmp_path / "c").rename(tmp_path / "c.away")
+    with pytest.warns(UserWarning, match="could not be pruned of everything"):
+        saved = run.save({"w": torch.ones(10)}, step=2)
+    assert saved.step == run.latest().step == 2

@@ -40,8 +40,8 @@ def delete(
 
 
 def _preview(call: Call, selector: "Selector") -> UsageError:
+    from ckptstore.checkpoint import Checkpoint
     from ckptstore.selection import select_from
-    from ckptstore.store import Checkpoint
 
     found = Checkpoint.of(select_from(call.history(), selector).manifest)
     message = f"{found.name} ({size(found.bytes)}, {found.created}) of run {call.run} would be marked deleted"

@@ -10,7 +10,7 @@ from ckptstore.cli.wording import age, joined, shape_text, size, survival
 from ckptstore.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from ckptstore.store import Checkpoint
+    from ckptstore.checkpoint import Checkpoint
     from manifests import History
 
 AllRuns = Annotated[bool, typer.Option("--all-runs", help="The checkpoints of every run.")]
@@ -54,8 +54,8 @@ def ls(
 
 
 def _chosen(history: "History", selector: Any, *, all_runs: bool) -> "list[Checkpoint]":
+    from ckptstore.checkpoint import Checkpoint
     from ckptstore.selection import select_from
-    from ckptstore.store import Checkpoint
 
     live = history.checkpoints
     if selector is not None:

@@ -10,7 +10,7 @@ from ckptstore.cli.wording import size, survival
 from ckptstore.errors import UsageError
 
 if TYPE_CHECKING:
-    from ckptstore.store import Checkpoint
+    from ckptstore.checkpoint import Checkpoint
 
 Source = Annotated[
     Path, typer.Argument(metavar="PATH", help="A .safetensors file, a .pt file, or a folder.", show_default=False)
@@ -45,9 +45,9 @@ def save(call: Call, path: Source, step: Step = None, name: Name = None) -> int:
 
 
 def _save_files(call: Call, path: Path, step: int | None, name: str | None) -> "Checkpoint":
+    from ckptstore.checkpoint import Checkpoint
     from ckptstore.commit import About
     from ckptstore.operations.ingest import ingest, plan
-    from ckptstore.store import Checkpoint
 
     made = plan(path)
     called = name or f"step-{step}"

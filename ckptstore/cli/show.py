@@ -47,7 +47,7 @@ def _shard(reference: Any) -> dict[str, Any]:
 
 
 def _tell(call: Call, found: Any, source: Any) -> None:
-    from ckptstore.store import Checkpoint
+    from ckptstore.checkpoint import Checkpoint
 
     described, manifest = Checkpoint.of(found.manifest, found.tags), found.manifest
     index = manifest.copies[0].index

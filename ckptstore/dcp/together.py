@@ -22,7 +22,7 @@ OWN_PART = 0.8
 """Of `save_timeout`: what a rank gives its own part. Its report must reach ranks that wait no longer than all of it."""
 STORE_SECONDS = 5.0  # for the rendezvous store to say how far the ranks are; a process that is frozen may hold it
 
-__all__ = ["OWN_PART", "Ranks", "Step", "is_distributed"]
+__all__ = ["OWN_PART", "Ranks", "Step", "is_distributed", "leads"]
 
 _NUMBERS = itertools.count()  # every rank makes its groups in the same order, as torch wants it
 
@@ -38,6 +38,11 @@ class Step(IntEnum):
 def is_distributed() -> bool:
     """Whether this process is one of several ranks."""
     return dist.is_available() and dist.is_initialized()
+
+
+def leads(group: Any = None) -> bool:
+    """Whether this process is rank 0 of a group, or the only one."""
+    return not is_distributed() or dist.get_rank(group) == 0
 
 
 class Ranks:

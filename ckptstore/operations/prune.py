@@ -74,9 +74,14 @@ class PruneReport:
         return [choice.checkpoint for choice in self.choices if not choice.keep]
 
     @property
+    def left(self) -> list[str]:
+        """Why something was left that should have gone."""
+        return [*self.blocked, *self.failed]
+
+    @property
     def exit_code(self) -> int:
         """0, or 1 where something was left that should have gone."""
-        return 1 if self.blocked or self.failed else 0
+        return 1 if self.left else 0
 
 
 def prune(
