@@ -5,8 +5,8 @@ import pytest
 from groups import RUN, new_group, paths_under, save
 
 import manifests
-from manifests.group import Group
-from manifests.testing import save_manifest
+from manifests.group import Group, init_store
+from manifests.testing import MemoryRegister, save_manifest
 
 
 def test_one_register_is_enough_for_a_plain_user():
@@ -263,3 +263,67 @@ def test_errors_survive_pickling_with_their_numbers():
     error = pickle.loads(pickle.dumps(raised.value))
     assert (error.valid, error.needed, error.reasons) == (1, 2, raised.value.reasons)
     assert group.store_id
+
+
+class Full(MemoryRegister):
+    """Reads, and takes nothing any more; says so."""
+
+    full = False
+
+    def put_if_absent(self, path, data):
+        if self.full:
+            self.asked = getattr(self, "asked", 0) + 1
+            raise manifests.Unavailable(f"{self.name}: full", register=self.name, path=path, final=True)
+        return super().put_if_absent(path, data)
+
+
+def test_votes_that_too_many_refuse_for_good_are_cast_once_and_the_error_says_why():
+    targets = [Full(name) for name in "abc"]
+    init_store(targets, t=1)
+    group = Group.open(targets)
+    session = group.open_session(RUN)
+    targets[1].full = targets[2].full = True
+    with pytest.raises(manifests.InDoubt, match=r"b: full; c: full"):
+        group.begin(RUN, session, 1)
+    assert targets[1].asked == targets[2].asked == 1
+    with pytest.raises(manifests.InDoubt, match=r"b: full; c: full"):
+        group.commit(save_manifest(RUN, session, 1))
+    assert targets[1].asked == 2
+
+
+def test_a_full_target_keeps_no_vote_from_the_others():
+    targets = [Full(name) for name in "abc"]
+    init_store(targets, t=1)
+    group = Group.open(targets)
+    session = group.open_session(RUN)
+    targets[2].full = True
+    save(group, session, 1, step=1)
+    (name,) = paths_under(targets[1], "manifests")
+    del targets[1].objects[name]
+    healed = group.heal(RUN)
+    assert [target for target, _ in healed.put] == ["b"]
+    assert healed.refusals == ("c: full",)
+    assert healed.incomplete == ()
+    assert len(paths_under(targets[1], "manifests")) == 1
+    group.open_session(RUN)
+
+
+def test_o67_what_a_group_committed_last_is_found_though_it_is_not_listed():
+    class Lagging(MemoryRegister):
+        lag = False
+
+        def list(self, prefix):
+            return [path for path in super().list(prefix) if not (self.lag and "/manifests/" in path)]
+
+    targets = [Lagging(name) for name in "abc"]
+    init_store(targets, t=1)
+    group = Group.open(targets)
+    session = group.open_session(RUN)
+    save(group, session, 1, step=1)
+    for target in targets:
+        target.lag = True
+    assert group.history(RUN).latest.manifest.step == 1
+    for target in targets:
+        for path in paths_under(target, "manifests"):
+            del target.objects[path]
+    assert group.history(RUN).latest is None
