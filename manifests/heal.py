@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from manifests import paths
+from manifests.contested import contested_manifests, contested_names
 from manifests.errors import ManifestError, NotUnderstood, Unavailable, UnsafeName
-from manifests.history import contested_manifests, contested_names
 from manifests.problems import Problem, problems_in, refuse_newer
 from manifests.quorum import View
 from manifests.registers import Batch, Request, Steps

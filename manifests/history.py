@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from manifests import paths
 from manifests.commit import Committed
+from manifests.contested import contested_names
 from manifests.errors import ManifestError
 from manifests.paths import SaveKey
 from manifests.problems import Problem, missing_in, problems_in
@@ -19,7 +20,6 @@ from manifests.schema import Manifest, Mark
 from manifests.votes import (
     Votes,
     collected_in,
-    contested_marks,
     list_votes,
     read_copies,
     vote_path,
@@ -130,11 +130,6 @@ def read_history(
     return assemble(view, run, votes, every_copy=every_copy)
 
 
-def contested_names(votes: Votes) -> set[str]:
-    """Return the inner names of the votes of which one good copy does not tell what was voted."""
-    return contested_manifests(votes) | contested_marks(votes)
-
-
 def _add_unlisted(votes: Votes, own: Committed | None) -> set[str]:
     """Let the register of `own` be read from where it was, though it isn't listed there; return its name if so."""
     holding = tuple(target for target in own.held if target in votes.heard) if own is not None else ()
@@ -161,12 +156,6 @@ def _find_collected(view: View, run: str, votes: Votes, saves: Collection[SaveKe
         if isinstance(reply, bytes):
             votes.holders[name] = (*votes.holders.get(name, ()), target)
     return all(paths.collected_name(*save) in votes.holders for save in saves)
-
-
-def contested_manifests(votes: Votes) -> set[str]:
-    """Return the inner names of the manifests that may be a void on some of the targets."""
-    voiding = {paths.save_of(name) for name in votes_that_count(votes, paths.VOIDING)}
-    return {name for name in votes_that_count(votes, paths.MANIFESTS) if paths.save_of(name) in voiding}
 
 
 def assemble(view: View, run: str, votes: Votes, *, every_copy: bool = False) -> History:

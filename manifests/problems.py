@@ -9,7 +9,7 @@ from manifests.errors import ManifestError, NotUnderstood, UnsafeName
 from manifests.paths import SaveKey
 from manifests.schema import Manifest
 from manifests.stored import Document
-from manifests.votes import Votes, votes_in
+from manifests.votes import Votes, votes_that_count
 
 DECISIVE = (paths.MANIFESTS, paths.MARKS)
 """The folders of what has to be read; of the other votes the names say all that anybody decides by."""
@@ -54,7 +54,7 @@ def problems_in(votes: Votes) -> Iterator[Problem]:
 def missing_in(votes: Votes, saves: Collection[SaveKey]) -> Iterator[Problem]:
     """Yield the votes about `saves` that some of those heard lack. What is just being put is about none of them."""
     sessions = {session for session, _ in saves}
-    for name in votes_in(votes, paths.SESSIONS, paths.BEGUN, paths.MANIFESTS, paths.MARKS):
+    for name in votes_that_count(votes, paths.SESSIONS, paths.BEGUN, paths.MANIFESTS, paths.MARKS):
         save = _save_in(name)
         wanted = save in saves if save else paths.below_folder(name) in sessions
         without = sorted(votes.heard.difference(votes.holders[name]))

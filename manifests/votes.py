@@ -148,13 +148,6 @@ def read_copies(view: View, run: str, votes: Votes, names: Sequence[str], every:
             _outvote(votes, name)
 
 
-def contested_marks(votes: Votes) -> set[str]:
-    """Return the inner names of marks that a copy of another mark of the same save could stand under, undetected."""
-    names = votes_that_count(votes, paths.MARKS)
-    counts = Counter(map(paths.save_of, names))
-    return {name for name in names if counts[paths.save_of(name)] > 1}
-
-
 def _outvote(votes: Votes, name: str) -> None:
     """Take copies of a mark for damaged that say something else than most; all, where as many say one as another.
 
