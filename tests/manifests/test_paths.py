@@ -111,6 +111,7 @@ def test_names_split_into_what_they_were_made_of(token, number, ordinal, version
     mark = paths.mark_name(session, ordinal, token)
     assert paths.split_mark(paths.below_folder(mark)) == (session, ordinal, token)
     names = [paths.begun_name(session, ordinal), paths.voiding_name(session, ordinal), first, later, mark]
+    names.append(paths.collected_name(session, ordinal))
     assert {paths.save_of(name) for name in names} == {(session, ordinal)}
     assert {paths.folder_of(name) for name in [*names, paths.session_vote(session)]} == set(paths.FOLDERS)
     assert paths.parse_standing(paths.standing(number)) == number

@@ -74,24 +74,24 @@ SMALL = {
         1,
         0,
         {"C": [collector()], "U": [undeleter()]},
-        Budget(failures=1, late=1, crashes=1),
+        Budget(failures=2, lost=1, late=1, crashes=1),
         undeleting=UNDELETING,
         **DELETED,
     ),
     "two registers: a collector that clears, an undeleter": Scenario(
-        2, 1, {"C": [collector(), clearer()], "U": [undeleter()]}, Budget(), undeleting=UNDELETING, **DELETED
+        2, 1, {"C": [collector(), clearer()], "U": [undeleter()]}, Budget(crashes=1), undeleting=UNDELETING, **DELETED
     ),
     "two registers: a collector that clears, a wipe, a repairer": Scenario(
         2, 1, {"C": [collector(), clearer()], "R": [repairer("a")]}, Budget(wipes=1), **DELETED
     ),
     "request by request: a collector that clears, a reader": Scenario(
-        2, 1, {"C": [collector(), clearer()], "X": [reader()]}, Budget(), coarse=False, **DELETED
+        2, 1, {"C": [collector(), clearer()], "X": [reader()]}, Budget(crashes=1), coarse=False, **DELETED
     ),
     "two registers: a collector that clears, a writer that completes": Scenario(
         2, 1, {"C": [collector(), clearer()], "T": [settler()]}, Budget(late=1), **DELETED
     ),
     "two registers: a saver, a burier that clears, a lost reply": Scenario(
-        2, 1, {"S": [saver()], "B": [burier(), clearer()]}, Budget(lost=1), attempts=1
+        2, 1, {"S": [saver()], "B": [burier(), clearer()]}, Budget(lost=1, crashes=1), attempts=1
     ),
     "three registers: a saver, failures, a wipe": Scenario(
         3, 1, {"S": [saver()], "R": [repairer("a")]}, Budget(wipes=1, failures=2), attempts=1
