@@ -8,12 +8,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 
-from tests.faults.campaign.checks import check_loads, check_repair, check_verify, load_by_key
+from tests.faults.campaign.checks import check_loads, check_repair, check_verify, load_by_key, load_or_refused
 from tests.faults.campaign.expected import expected
 from tests.faults.campaign.injections import WEIGHTS as OBJECTS
 from tests.faults.campaign.injections import Writes, draw
 from tests.faults.campaign.reproducible import reproducible
-from tests.faults.campaign.saving import save_with_lies
+from tests.faults.campaign.saving import STEP, save_with_lies
 from tests.faults.campaign.world import Truth, World
 
 CODE_WEIGHTS = {"2+1": 3, "4+2": 4, "8+4": 1, "2+1, three blocks": 1}
@@ -72,10 +72,23 @@ def _run(world: World, rng: Random, seed: int, code: str) -> Outcome:
 def _run_save(world: World, rng: Random, seed: int, code: str) -> Outcome:
     saved = save_with_lies(world, rng)
     outcome = Outcome(seed, code, f"{saved.what} as put", saved.kind)
+    if saved.noticed:
+        return _judge_noticed(world, saved.noticed, outcome)
     if saved.truth is not None:
         return _judge(world, saved.truth, saved.writes, outcome)
     older = [load_by_key(world, older) for older in world.truth.live]
     return replace(outcome, load="save refused", silent="" if all(older) else "older checkpoints don't load")
+
+
+def _judge_noticed(world: World, key: str, outcome: Outcome) -> Outcome:
+    """What a save put elsewhere, as it was not kept: all that it says is there must come back, or be refused."""
+    try:
+        loaded = load_or_refused(world, key, world.arrays(STEP))
+        older = [load_by_key(world, older) for older in world.truth.live]
+    except Exception as error:  # noqa: BLE001 - as in `_judge`
+        return replace(outcome, silent=f"{type(error).__name__}: {error}")
+    load = "noticed by the save" if loaded else "refused"
+    return replace(outcome, load=load, silent="" if all(older) else "older checkpoints don't load")
 
 
 def _judge(world: World, truth: Truth, writes: Writes, outcome: Outcome) -> Outcome:

@@ -16,7 +16,7 @@ from ckptstore.source import Source
 from manifests import ManifestError, paths
 from tests.faults.campaign.expected import STANDINGS, Expected, Load
 from tests.faults.campaign.world import Objects, Place, Saved, Truth, World, facts, inner_name, kind_of
-from tests.support import RUN, SENTINEL
+from tests.support import RUN, SENTINEL, Arrays
 
 BELOW_VOTES = ("fragment", "record", "index")
 
@@ -51,6 +51,18 @@ def _is_hurt(saved: Saved, must: Expected) -> bool:
 def load_by_key(world: World, saved: Saved) -> bool:
     """Whether one checkpoint loads, where nothing of it is damaged."""
     return _load(world, saved, Load.BIT_EQUAL, world.truth.intact, world.truth.intact)
+
+
+def load_or_refused(world: World, key: str, arrays: Arrays) -> bool:
+    """Whether a checkpoint loads of which it is not known what is damaged; a wrong byte is wrong all the same."""
+    world.forget()
+    try:
+        loaded = world.store.load(Selector(key=key))
+    except CkptStoreError:
+        return False
+    right = loaded.keys() == arrays.keys() and all(loaded[k].tobytes() == arrays[k].tobytes() for k in arrays)
+    require(right, f"{key}: a wrong byte was handed out")
+    return True
 
 
 def _load(world: World, saved: Saved, allowed: Load, now: Objects, intact: Objects) -> bool:

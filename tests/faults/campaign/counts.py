@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from tests.faults.campaign.campaign import Outcome
 from tests.faults.report import Proof
 
-COLUMNS = ("bit-equal", "refused", "save refused", "silent")
+COLUMNS = ("bit-equal", "refused", "noticed by the save", "save refused", "silent")
 
 TEXT = """Seeded damage to stores in memory, of codes 2+1, 4+2 and 8+4. Objects of every kind (fragments, shard records,
 indexes, manifests, marks, sessions, standings, identities) are flipped, truncated, extended, zeroed, replaced by
@@ -25,6 +25,7 @@ def proof_of(outcomes: Sequence[Outcome], seconds: float, command: str) -> Proof
         "silent": sum(bool(outcome.silent) for outcome in outcomes),
         "loaded bit-equal": sum(result(outcome) == "bit-equal" for outcome in outcomes),
         "refused by a typed error": sum(result(outcome) == "refused" for outcome in outcomes),
+        "noticed by the save, and put elsewhere": sum(result(o) == "noticed by the save" for o in outcomes),
         "save refused by a typed error": sum(result(outcome) == "save refused" for outcome in outcomes),
         "repaired byte-equal": sum(outcome.repair == "byte-equal" for outcome in outcomes),
     }

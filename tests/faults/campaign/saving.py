@@ -10,9 +10,8 @@ from random import Random
 from ckptstore.errors import CkptStoreError
 from ckptstore.targets.base import Buffer, Target, as_buffers
 from ckptstore.targets.wrapper import T, Wrapper
-from manifests import Manifest
 from tests.faults.campaign.injections import BEYOND, HARMS, Writes
-from tests.faults.campaign.world import Objects, Truth, World, facts, kind_of
+from tests.faults.campaign.world import Truth, World, facts, kind_of
 from tests.support import RUN
 
 Harm = Callable[[bytes], bytes | None]
@@ -20,15 +19,25 @@ Harm = Callable[[bytes], bytes | None]
 LIED_ABOUT = {"fragment": 6, "record": 2, "index": 2, "manifests": 2, "begun": 1, "sessions": 1}
 """What is stored wrongly, and how often."""
 
+STEP = 4
+"""Of the save that is lied about."""
+
+NAMED = ("fragment", "record", "index")
+"""What a checkpoint names together with its place."""
+
 
 @dataclass(frozen=True)
 class LyingSave:
-    """`truth`: what should be stored now, None where the save was refused; `writes`: what is stored instead."""
+    """`truth`: what should be stored now, None where the save was refused; `writes`: what is stored instead.
+
+    `noticed`: the checkpoint's key, where the save read back what was kept, and put some of it elsewhere or nowhere.
+    """
 
     what: str
     kind: str
     truth: Truth | None
     writes: Writes
+    noticed: str = ""
 
 
 class LyingTarget(Wrapper):
@@ -63,7 +72,7 @@ class LyingTarget(Wrapper):
 
 
 def save_with_lies(world: World, rng: Random) -> LyingSave:
-    """Save step 4 on targets that lie about some of it: again, where those chosen were given nothing to lie about."""
+    """Save once more, on targets that lie about some of it: again, where those chosen were given nothing to lie about."""
     while True:
         save = _save(world, rng)
         if save.truth is None or save.writes:
@@ -79,14 +88,21 @@ def _save(world: World, rng: Random) -> LyingSave:
     honest = world.store.opened.targets
     world.store.opened.targets = {name: liars.get(name, target) for name, target in honest.items()}
     try:
-        manifest = world.save(4)
+        manifest = world.save(STEP)
     except CkptStoreError:
         return LyingSave(what, kind, None, {})
     finally:
         world.store.opened.targets = honest
         world.forget()
     writes = {(name, path): data for name, liar in liars.items() for path, data in liar.stored.items()}
-    return LyingSave(what, kind, _truth(world, manifest, liars), writes)
+    _put_what_was_meant(world, liars)
+    saved = world.describe(manifest)
+    truth = Truth(world.objects(), [*world.truth.live, saved], facts(world.store.opened.group.history(RUN)))
+    if what in NAMED and not writes.keys() <= set(saved.positions):
+        for place, data in writes.items():
+            world.put(place, data)
+        return LyingSave(what, kind, truth, writes, saved.key)
+    return LyingSave(what, kind, truth, writes)
 
 
 def _liars(world: World, rng: Random, what: str, harm: Harm, *, beyond: bool) -> dict[str, LyingTarget]:
@@ -108,10 +124,8 @@ def _count(world: World, rng: Random, *, beyond: bool) -> int:
     return rng.randint(world.m + 1, len(world.names)) if beyond else rng.randint(1, world.m)
 
 
-def _truth(world: World, manifest: Manifest, liars: dict[str, LyingTarget]) -> Truth:
-    """What should be stored: put there to be looked at, until the lies are put back."""
-    meant: Objects = {(name, path): data for name, liar in liars.items() for path, data in liar.meant.items()}
-    for place, data in meant.items():
-        world.put(place, data)
-    intact = world.objects()
-    return Truth(intact, [*world.truth.live, world.describe(manifest)], facts(world.store.opened.group.history(RUN)))
+def _put_what_was_meant(world: World, liars: dict[str, LyingTarget]) -> None:
+    """Store what should be stored, to be looked at until the lies are put back."""
+    for name, liar in liars.items():
+        for path, data in liar.meant.items():
+            world.put((name, path), data)
