@@ -48,8 +48,8 @@ ERRORS: dict[int, tuple[type[TargetError], str]] = {
 PASSING = {errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE}
 """Errors that end when something else does. A disk's EIO does not: a bad sector would be read for half a minute."""
 
-SeenFolders = set[tuple[int, int]]
-"""(device, inode) of folders whose own entry in their parent this process has made durable."""
+SeenFolders = set[tuple[int, int, str]]
+"""(device, inode, name) of folders whose own entry in their parent this process has made durable."""
 
 
 def error_for(error: OSError, target: str, path: str) -> TargetError:
@@ -96,14 +96,18 @@ def _enter(folder: int, part: str) -> int:
 
 
 def _make(folder: int, part: str, seen: SeenFolders) -> int:
+    made = False
     with suppress(FileExistsError):
         os.mkdir(part, dir_fd=folder)
+        made = True
     inner = _enter(folder, part)
     status = os.fstat(inner)
-    # Another process may have made it and not have synced it yet, so the first sight counts, not who made it.
-    if (status.st_dev, status.st_ino) not in seen:
+    key = status.st_dev, status.st_ino, part
+    # Another process may have made it and not have synced it yet, so the first sight counts too. That it was seen
+    # says nothing of one just made: file systems give the inode of a removed folder to the next.
+    if made or key not in seen:
         os.fsync(folder)
-        seen.add((status.st_dev, status.st_ino))
+        seen.add(key)
     return inner
 
 

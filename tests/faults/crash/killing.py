@@ -17,7 +17,7 @@ When = Literal["before", "after"]
 __all__ = ["KillTarget", "Killed", "Killer", "When", "one_by_one"]
 
 
-class Killed(BaseException):  # noqa: N818 - no error: nothing may handle it
+class Killed(BaseException):
     """The process is dead."""
 
 

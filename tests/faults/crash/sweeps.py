@@ -11,7 +11,7 @@ from ckptstore.retention import Retention
 from ckptstore.selection import Selector
 from manifests import Checkpoint, Manifest
 from tests.faults.crash.killing import Killed, Killer, When
-from tests.faults.crash.world import World, kinds, make_world
+from tests.faults.crash.world import World, kinds
 from tests.support import RUN, LocalStore, assert_equal
 
 __all__ = ["SWEEPS", "Sweep", "expected_kinds", "requests_of", "settle", "state", "sweep_point"]
@@ -33,9 +33,8 @@ class Sweep:
     before: Steps
     after: Steps
 
-    def world(self, names: str, code: str) -> World:
-        """The store that the process finds."""
-        world = make_world(names, code)
+    def prepared(self, world: World) -> World:
+        """A new store, made the one that the process finds."""
         self.prepare(world)
         return world
 

@@ -16,14 +16,14 @@ import pytest
 
 from tests.faults.crash.killing import When, one_by_one
 from tests.faults.crash.sweeps import SWEEPS, expected_kinds, requests_of, sweep_point
-from tests.faults.crash.world import World, kinds
+from tests.faults.crash.world import World, kinds, memory_world
 from tests.faults.report import Proof, keep
 
 SMALL, LARGE = ("abc", "2+1"), ("abcdef", "4+2")
 
 
 class Point(NamedTuple):
-    """One place to die. `threads`: requests overlap as they do in production, so that `at` is a different one each time."""
+    """One place to die. `threads`: requests overlap as in production, so that `at` is another one each time."""
 
     sweep: str
     store: tuple[str, str]
@@ -37,7 +37,7 @@ def prepared(name: str, store: tuple[str, str]) -> tuple[World, int, Mapping[str
     """The store that the process finds, how many requests it makes, and what is left where it doesn't die."""
     sweep = SWEEPS[name]
     with one_by_one():
-        pristine = sweep.world(*store)
+        pristine = sweep.prepared(memory_world(*store))
         return pristine, requests_of(sweep, pristine), expected_kinds(sweep, pristine)
 
 

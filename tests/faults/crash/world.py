@@ -1,10 +1,17 @@
-"""A store in memory that is copied in no time, as processes come and go and days pass."""
+"""A store that is copied, opened by one process after another, and grows older."""
 
+import os
 import re
+import shutil
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from tempfile import mkdtemp
+from typing import Protocol
+
+import msgspec
 
 from ckptstore.config import Config, TargetConfig
 from ckptstore.opened import Opened
@@ -15,7 +22,7 @@ from manifests import init_store
 from tests.faults.crash.killing import Killer, KillTarget
 from tests.support import RUN, LocalStore
 
-__all__ = ["World", "kinds", "make_world"]
+__all__ = ["FolderWorld", "MemoryWorld", "World", "folder_world", "kinds", "memory_world"]
 
 FOR_EVER = re.compile(rf"runs/{RUN}/commit/[^/]+/(sessions|collected)/|ckptstore\.json|incarnations/")
 """What stays: openings, the notes of saves that have ended, what a target counts for."""
@@ -23,53 +30,127 @@ LOCK = re.compile(rf"runs/{RUN}/commit/[^/]+/voiding/(.+)")
 """The votes on a save that was voided stay too: they are the lock on its register."""
 
 
+class World(Protocol):
+    """What every target holds. Processes open it, and may die."""
+
+    config: Config
+
+    def copy(self) -> "World":
+        """The same objects with the same ages, on targets of their own."""
+
+    def open(self, killer: Killer | None = None) -> LocalStore:
+        """The store as a new process opens it."""
+
+    def pass_time(self, days: float = 2.0) -> None:
+        """Let everything that is stored be older."""
+
+    def wipe(self, name: str) -> None:
+        """Empty one target."""
+
+    def paths(self) -> list[tuple[str, str]]:
+        """Every object, by target and path."""
+
+
 @dataclass
-class World:
-    """What every target holds. A process opens it, and may die."""
+class MemoryWorld:
+    """In memory: copied in no time."""
 
     config: Config
     held: dict[str, MemoryObjects]
 
-    def copy(self) -> "World":
-        """The same objects with the same ages, on targets of their own."""
+    def copy(self) -> "MemoryWorld":
         twin = {name: MemoryObjects() for name in self.held}
         for name, objects in self.held.items():
             twin[name].by_path.update(objects.by_path)
-        return World(self.config, twin)
+        return MemoryWorld(self.config, twin)
 
     def open(self, killer: Killer | None = None) -> LocalStore:
-        """The store as a new process opens it."""
         store = LocalStore(self.config, Opened(self.config), Path("/nowhere"))
-        for name, objects in self.held.items():
-            store.raw[name] = MemoryTarget(name, objects)
-        store.opened.targets = {
-            name: target if killer is None else KillTarget(target, killer) for name, target in store.raw.items()
-        }
-        return store
+        store.raw = {name: MemoryTarget(name, objects) for name, objects in self.held.items()}
+        return with_killer(store, killer)
 
     def pass_time(self, days: float = 2.0) -> None:
-        """Let everything that is stored be older."""
         for objects in self.held.values():
             for path, (data, modified) in objects.by_path.items():
                 objects.by_path[path] = data, modified - timedelta(days=days)
 
     def wipe(self, name: str) -> None:
-        """Empty one target."""
         self.held[name].by_path.clear()
 
     def paths(self) -> list[tuple[str, str]]:
-        """Every object, by target and path."""
         return [(name, path) for name, objects in self.held.items() for path in objects.by_path]
 
 
-def make_world(names: str = "abc", code: str = "2+1", **settings: object) -> World:
+@dataclass
+class FolderWorld:
+    """In local directories below `root`."""
+
+    config: Config
+    root: Path
+
+    def copy(self) -> "FolderWorld":
+        self.root.parent.joinpath("copies").mkdir(exist_ok=True)
+        into = Path(mkdtemp(dir=self.root.parent / "copies"))
+        shutil.copytree(self.root, into, dirs_exist_ok=True)
+        return self.at(into)
+
+    def at(self, root: Path) -> "FolderWorld":
+        """The same store, its directories below another folder."""
+        targets = [msgspec.structs.replace(target, url=str(root / target.name)) for target in self.config.targets]
+        return FolderWorld(msgspec.structs.replace(self.config, targets=targets), root)
+
+    def open(self, killer: Killer | None = None) -> LocalStore:
+        store = LocalStore(self.config, Opened(self.config), self.root)
+        store.raw = dict(store.opened.targets)
+        return with_killer(store, killer)
+
+    def pass_time(self, days: float = 2.0) -> None:
+        for path in self.root.rglob("*"):
+            if path.is_file():
+                at = path.stat().st_mtime - days * 86400
+                os.utime(path, (at, at))
+
+    def wipe(self, name: str) -> None:
+        shutil.rmtree(self.root / name)
+        (self.root / name).mkdir()
+
+    def paths(self) -> list[tuple[str, str]]:
+        found = (path.relative_to(self.root) for path in self.root.rglob("*") if path.is_file())
+        return [(path.parts[0], "/".join(path.parts[1:])) for path in found]
+
+
+def with_killer(store: LocalStore, killer: Killer | None) -> LocalStore:
+    """The store, in a process that dies as the killer says."""
+    targets = store.raw.items()
+    store.opened.targets = {n: target if killer is None else KillTarget(target, killer) for n, target in targets}
+    return store
+
+
+def memory_world(names: str = "abc", code: str = "2+1") -> MemoryWorld:
     """A new store in memory."""
-    targets = [TargetConfig(name=name, url=f"memory://crash/{name}") for name in names]
-    config = Config(name="store", code=code, fragment_size="64KiB", targets=targets, **settings)
-    world = World(config, {name: MemoryObjects() for name in names})
-    members = [TargetRegister(target) for target in world.open().raw.values()]
-    init_store(members, t=max(full_tolerance(config.k, config.m, config.places).targets, 0))
+    config = _config(code, {name: f"memory://crash/{name}" for name in names})
+    world = MemoryWorld(config, {name: MemoryObjects() for name in names})
+    _init(world)
     return world
+
+
+def folder_world(root: Path, names: str = "abc", code: str = "2+1") -> FolderWorld:
+    """A new store in directories below `root`."""
+    world = FolderWorld(_config(code, {name: str(root / name) for name in names}), root)
+    for name in names:
+        (root / name).mkdir(parents=True)
+    _init(world)
+    return world
+
+
+def _config(code: str, urls: Mapping[str, str]) -> Config:
+    targets = [TargetConfig(name=name, url=url) for name, url in urls.items()]
+    return Config(name="store", code=code, fragment_size="64KiB", targets=targets)
+
+
+def _init(world: World) -> None:
+    tolerance = full_tolerance(world.config.k, world.config.m, world.config.places)
+    init_store([TargetRegister(target) for target in world.open().raw.values()], t=tolerance.targets)
 
 
 def kinds(world: World) -> Counter[str]:
