@@ -1,6 +1,7 @@
 """A checkpoint open for reading: its index, and its shard records as they are needed."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
@@ -8,14 +9,14 @@ from typing import TypeVar
 import numpy as np
 
 from ckptstore.dtypes import OBJECT
-from ckptstore.errors import CorruptError
+from ckptstore.errors import CkptStoreError, CorruptError, DataLost, NotFoundError
 from ckptstore.events import Observer, ignore
 from ckptstore.load.documents import fetch_document, fetch_record
 from ckptstore.load.fetch import Fetcher
 from ckptstore.load.plan import Request, Shard, box_runs
 from ckptstore.load.reader import read
-from ckptstore.opened import Opened
-from manifests import Chunk, Index, Manifest, ShardRecord, TensorEntry
+from ckptstore.opened import Opened, protocol_errors
+from manifests import Chunk, Index, Manifest, ShardRecord, TensorEntry, paths
 
 Address = tuple[str, tuple[int, ...]]
 """A chunk of a tensor (its key and offsets) or a byte object (its key and no offsets)."""
@@ -39,8 +40,9 @@ class Source:
 
     @classmethod
     def open(cls, opened: Opened, manifest: Manifest, observer: Observer = ignore) -> "Source":
-        """Fetch the index. Raises `CorruptError`, `OutOfReach`."""
-        index = fetch_document(Index, manifest.copies[0].index, opened.targets, observer)
+        """Fetch the index. Raises `CorruptError`, `OutOfReach`; as all that reads, `NotFoundError` if pruned meanwhile."""
+        with _unless_pruned(opened, manifest):
+            index = fetch_document(Index, manifest.copies[0].index, opened.targets, observer)
         return cls(opened, manifest, index, Fetcher(opened.targets, opened.executor, observer), observer)
 
     @cached_property
@@ -58,7 +60,9 @@ class Source:
     def fetch_records(self, numbers: Sequence[int]) -> None:
         """Fetch the records of several shards at once."""
         wanted = sorted(set(numbers) - set(self._shards))
-        for number, record in zip(wanted, self.opened.executor.map(self._record, wanted), strict=True):
+        with _unless_pruned(self.opened, self.manifest):
+            records = [*self.opened.executor.map(self._record, wanted)]
+        for number, record in zip(wanted, records, strict=True):
             self._shards[number] = Shard(self.manifest.run, record)
             self._entries[number] = {(entry.fqn, tuple(entry.range or ())): entry for entry in record.tensors}
 
@@ -71,7 +75,8 @@ class Source:
 
     def read(self, requests: Sequence[Request]) -> None:
         """See `load.reader.read`."""
-        read(requests, self.fetcher, self.opened.buffers, self.observer)
+        with _unless_pruned(self.opened, self.manifest):
+            read(requests, self.fetcher, self.opened.buffers, self.observer)
 
     def read_object(self, fqn: str, limit: int | None = None) -> bytes:
         """The bytes of a byte object. Raises `CorruptError` where a tensor is stored, or more than `limit` bytes."""
@@ -102,6 +107,32 @@ class Source:
             message = f"shard {shard_id} doesn't hold {fqn!r} at {list(chunk.offsets)} as the index says it does"
             raise CorruptError(message, hint="run: ckpt verify", key=fqn)
         return entry
+
+
+@contextmanager
+def _unless_pruned(opened: Opened, manifest: Manifest) -> Iterator[None]:
+    """Raise `NotFoundError` in the place of what a reader meets whose checkpoint was pruned while it read.
+
+    A save is said to have ended before anything of it is removed, so whoever misses something of it finds that out.
+    """
+    try:
+        yield
+    except (CorruptError, DataLost) as error:
+        if not _has_ended(opened, manifest):
+            raise
+        name = manifest.name or paths.save_name(manifest.session, manifest.ordinal)
+        message = f"{name} of run {manifest.run} was deleted and pruned while it was read"
+        hint = "load the latest; a longer grace period (ckpt prune --grace) lets slow readers finish"
+        raise NotFoundError(message, hint=hint, run=manifest.run) from error
+
+
+def _has_ended(opened: Opened, manifest: Manifest) -> bool:
+    try:
+        with protocol_errors():
+            history = opened.group.history(manifest.run)
+    except CkptStoreError:
+        return False  # what was met is told, for no more is known
+    return (manifest.session, manifest.ordinal) in history.collected
 
 
 def batches(items: Iterable[T], weight: Callable[[T], int], limit: int) -> Iterator[list[T]]:

@@ -1,9 +1,11 @@
 """A process that dies at a request: from then on nothing it does reaches any target."""
 
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 from unittest import mock
 
 from ckptstore import opened
@@ -14,7 +16,7 @@ from manifests import registers
 T = TypeVar("T")
 When = Literal["before", "after"]
 
-__all__ = ["KillTarget", "Killed", "Killer", "When", "one_by_one"]
+__all__ = ["KillTarget", "Killed", "Killer", "Signaller", "When", "one_by_one"]
 
 
 class Killed(BaseException):
@@ -27,12 +29,15 @@ class Killer:
     "before": that request is not made. "after": it takes effect, and nobody learns of it.
     """
 
-    def __init__(self, at: int | None = None, when: When = "before", die: Callable[[], None] | None = None) -> None:
+    def __init__(self, at: int | None = None, when: When = "before") -> None:
         self.at, self.when = at, when
         self.count = 0
         self.struck = False
-        self._die = die
         self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Go to another process: without a lock, and nothing counted."""
+        return type(self), (self.at, self.when)
 
     def call(self, operation: Callable[[], T]) -> T:
         """Perform one request, unless the process is dead or dies now."""
@@ -41,14 +46,32 @@ class Killer:
                 raise Killed
             self.count += 1
             due = self.count == self.at
-            self.struck = due
-        if not due:
-            return operation()
-        if self.when == "after":
-            operation()
-        if self._die is not None:
-            self._die()
+            if due and self.when == "before":
+                self.die()
+        result = operation()
+        if due and self.when == "after":
+            self.die()
+        return result
+
+    def die(self) -> None:
+        """Die, in this thread and with its next request in every other."""
+        self.struck = True
         raise Killed
+
+
+class Signaller(Killer):
+    """Sends its own process a signal: SIGKILL ends it for good, SIGSTOP until somebody lets it go on."""
+
+    def __init__(self, at: int | None, when: When, number: signal.Signals) -> None:
+        super().__init__(at, when)
+        self.number = number
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.at, self.when, self.number)
+
+    def die(self) -> None:
+        """Strike the whole process."""
+        os.kill(os.getpid(), self.number)
 
 
 class KillTarget(Wrapper):

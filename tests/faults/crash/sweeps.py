@@ -117,12 +117,15 @@ def _to_be_pruned(world: World) -> None:
 
 
 def _damaged(world: World) -> None:
-    """In every stripe one fragment missing or rotten; a record, an index and a manifest with a copy too few."""
+    """As many fragments missing or rotten as a stripe may lose; a record, an index and a manifest a copy short."""
     _saved(1, 2)(world)
     store = world.open()
-    for number, manifest in enumerate(c.manifest for c in store.opened.group.history(RUN).checkpoints):
-        store.flip(store.fragment(manifest, number))
-        store.remove(store.fragment(manifest, number + 1, stripe=1))
+    for number, manifest in enumerate(
+        checkpoint.manifest for checkpoint in store.opened.group.history(RUN).checkpoints
+    ):
+        fragments = store.fragments(manifest)
+        store.flip(fragments[number])
+        store.remove(fragments[-1])
         record = store.index(manifest).shards[0].record
         store.raw[record.targets[0]].delete([record.path])
         index = manifest.copies[0].index
