@@ -14,7 +14,7 @@ from tests.faults.crash.killing import Killed, Killer, When
 from tests.faults.crash.world import World, kinds
 from tests.support import RUN, LocalStore, assert_equal
 
-__all__ = ["SWEEPS", "Sweep", "expected_kinds", "requests_of", "settle", "state", "sweep_point"]
+__all__ = ["SWEEPS", "Sweep", "damage", "expected_kinds", "requests_of", "settle", "state", "sweep_point"]
 
 Steps = tuple[int, ...]
 LAST = 99
@@ -117,12 +117,15 @@ def _to_be_pruned(world: World) -> None:
 
 
 def _damaged(world: World) -> None:
-    """As many fragments missing or rotten as a stripe may lose; a record, an index and a manifest a copy short."""
     _saved(1, 2)(world)
+    damage(world)
+
+
+def damage(world: World) -> None:
+    """As many fragments missing or rotten as a stripe may lose; a record, an index and a manifest a copy short."""
     store = world.open()
-    for number, manifest in enumerate(
-        checkpoint.manifest for checkpoint in store.opened.group.history(RUN).checkpoints
-    ):
+    for number, checkpoint in enumerate(store.opened.group.history(RUN).checkpoints):
+        manifest = checkpoint.manifest
         fragments = store.fragments(manifest)
         store.flip(fragments[number])
         store.remove(fragments[-1])

@@ -1,6 +1,5 @@
 """A process that SIGKILL ends: at a request, or in the middle of whatever it does (cases O49, O59)."""
 
-import os
 import random
 import shutil
 import signal

@@ -22,7 +22,7 @@ from manifests import init_store
 from tests.faults.crash.killing import Killer, KillTarget
 from tests.support import RUN, LocalStore
 
-__all__ = ["FolderWorld", "MemoryWorld", "World", "folder_world", "kinds", "memory_world"]
+__all__ = ["FolderWorld", "MemoryWorld", "World", "folder_world", "init_world", "kinds", "memory_world", "with_killer"]
 
 FOR_EVER = re.compile(rf"runs/{RUN}/commit/[^/]+/(sessions|collected)/|ckptstore\.json|incarnations/")
 """What stays: openings, the notes of saves that have ended, what a target counts for."""
@@ -31,9 +31,10 @@ LOCK = re.compile(rf"runs/{RUN}/commit/[^/]+/voiding/(.+)")
 
 
 class World(Protocol):
-    """What every target holds. Processes open it, and may die."""
+    """What every target holds. Processes open it, and may die. `tick`: what its clocks tell apart, in seconds."""
 
     config: Config
+    tick: float
 
     def copy(self) -> "World":
         """The same objects with the same ages, on targets of their own."""
@@ -57,6 +58,7 @@ class MemoryWorld:
 
     config: Config
     held: dict[str, MemoryObjects]
+    tick: float = 0.001
 
     def copy(self) -> "MemoryWorld":
         twin = {name: MemoryObjects() for name in self.held}
@@ -87,6 +89,7 @@ class FolderWorld:
 
     config: Config
     root: Path
+    tick: float = 0.02
 
     def copy(self) -> "FolderWorld":
         self.root.parent.joinpath("copies").mkdir(exist_ok=True)
@@ -130,7 +133,7 @@ def memory_world(names: str = "abc", code: str = "2+1") -> MemoryWorld:
     """A new store in memory."""
     config = _config(code, {name: f"memory://crash/{name}" for name in names})
     world = MemoryWorld(config, {name: MemoryObjects() for name in names})
-    _init(world)
+    init_world(world)
     return world
 
 
@@ -139,7 +142,7 @@ def folder_world(root: Path, names: str = "abc", code: str = "2+1") -> FolderWor
     world = FolderWorld(_config(code, {name: str(root / name) for name in names}), root)
     for name in names:
         (root / name).mkdir(parents=True)
-    _init(world)
+    init_world(world)
     return world
 
 
@@ -148,7 +151,8 @@ def _config(code: str, urls: Mapping[str, str]) -> Config:
     return Config(name="store", code=code, fragment_size="64KiB", targets=targets)
 
 
-def _init(world: World) -> None:
+def init_world(world: World) -> None:
+    """Make it a store."""
     tolerance = full_tolerance(world.config.k, world.config.m, world.config.places)
     init_store([TargetRegister(target) for target in world.open().raw.values()], t=tolerance.targets)
 
