@@ -48,11 +48,12 @@ def a_store(n: int, t: int) -> dict[str, MemoryRegister]:
 
 
 def saver(ordinal: int = 1, session: str = SESSION, step: int | None = None) -> Phase:
-    """Commit a save of a session that is open already."""
+    """Commit a save of a session that is open already. `step`: what is saved, where others save under the same name."""
     manifest = save_manifest(RUN, session, ordinal, step=step)
+    reported = ("committed", (session, ordinal)) if step is None else ("won", ((session, ordinal), step))
 
     def fact(outcome: Any) -> Fact | None:
-        return ("committed", (session, ordinal)) if isinstance(outcome, commit.Committed) else None
+        return reported if isinstance(outcome, commit.Committed) else None
 
     return Phase(lambda scope: commit.commit(scope, manifest), fact, VOTES)
 
@@ -154,6 +155,10 @@ class Promises:
         if not world.facts:
             return None
         saves = {kind: {save for what, save in world.facts if what == kind} for kind in FACTS}
+        won = [value for what, value in world.facts if what == "won"]
+        if len({save for save, _ in won}) < len(won):
+            return f"two savers of one name were told that they had committed: {won}"
+        saves["committed"] |= {save for save, _ in won}
         for live, dead, ended in self._readings(explorer, world.contents):
             if lost := saves["committed"] - live - dead - (ended & saves["deleted"]):
                 return f"lost: {lost} was reported committed"

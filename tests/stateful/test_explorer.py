@@ -24,6 +24,9 @@ from scenarios import (
 DELETED = {"committed": True, "deleted": True, "attempts": 1}
 UNDELETING = frozenset({(SESSION, 1)})
 
+SAME_SESSION = {"S": [saver(step=1)], "Z": [saver(step=2)]}
+TWO_SESSIONS = {"S": [saver()], "Z": [saver(session="000002.two")]}
+
 SMALL = {
     "one register: a saver and a collector, every fault": Scenario(
         1,
@@ -95,6 +98,12 @@ SMALL = {
     ),
     "three registers: a saver, failures, a wipe": Scenario(
         3, 1, {"S": [saver()], "R": [repairer("a")]}, Budget(wipes=1, failures=2), attempts=1
+    ),
+    "three registers, request by request: two savers of two sessions, a death": Scenario(
+        3, 1, TWO_SESSIONS, Budget(crashes=1), coarse=False, attempts=1
+    ),
+    "three registers, request by request: two savers of one session, a death": Scenario(
+        3, 1, SAME_SESSION, Budget(crashes=1), coarse=False, attempts=1
     ),
     "four registers: a saver, a wipe, a repairer": Scenario(
         4, 1, {"S": [saver()], "R": [repairer("a")]}, Budget(wipes=1), attempts=1
@@ -169,6 +178,7 @@ BROKEN = [
     (mutants.a_target_joins_without_a_token, "two registers: two repairers of one target, wiped twice under a saver"),
     (mutants.a_valid_statement_needs_no_token, "two registers: two repairers of one target, wiped twice"),
     (mutants.a_vote_needs_one_less, "two registers: a saver that tries again, a wipe, a late put"),
+    (mutants.a_vote_needs_one_less, "three registers, request by request: two savers of one session, a death"),
     (mutants.a_reading_needs_one_less, "three registers: a saver, failures, a wipe"),
     (mutants.a_mark_counts_on_one_target, "two registers: a delete, a wipe, a late put"),
     (mutants.an_undelete_does_not_look_again, "two registers: a collector that clears, an undeleter"),
