@@ -2,13 +2,14 @@
 
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ckptstore.errors import CkptStoreError, CorruptError, NotFoundError, OutOfReach, UsageError
+from ckptstore.errors import CkptStoreError, CorruptError, NotFoundError, OutOfReach, TargetError, UsageError
 from ckptstore.opened import Opened, protocol_errors
 from manifests import Checkpoint, History, Manifest, Problem, paths
 
-__all__ = ["Selector", "key_of", "select", "select_all", "select_deleted", "select_from"]
+__all__ = ["Selector", "key_of", "refuse_lost_votes", "select", "select_all", "select_deleted", "select_from"]
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,27 @@ def select(opened: Opened, run: str, selector: Selector) -> Manifest:
         with protocol_errors():
             history = opened.group.glimpse(run)
         warnings.warn(f"{error.message}: a newer {selector}, or that it was deleted, may not be seen", stacklevel=2)
-    return select_from(history, selector).manifest
+    try:
+        return select_from(history, selector).manifest
+    except NotFoundError:
+        refuse_lost_votes(opened, history)
+        raise
+
+
+def refuse_lost_votes(opened: Opened, history: History) -> None:
+    """Raise `CorruptError` where a run has indexes and records and not one vote: it is no run that never saved."""
+    if history.sessions or history.begun or history.checkpoints or history.deleted or history.problems:
+        return
+    found = opened.on_targets(lambda target: target.list_folders(f"{paths.RUNS}{history.run}/"))
+    holding = [n for n, names in found.items() if not isinstance(names, TargetError) and {"index", "shards"} & {*names}]
+    if holding:
+        message = f"run {history.run} has data on {', '.join(holding)}, but every record of its saves is gone"
+        hint = f"put back what was removed below {paths.RUNS}{history.run}/commit/ on the commit targets"
+        raise CorruptError(message, hint=hint, run=history.run)
 
 
 def select_from(history: History, selector: Selector) -> Checkpoint:
-    """The newest live checkpoint that matches. Raises `NotFoundError`.
+    """The newest live checkpoint that matches. Raises `NotFoundError`, and `CorruptError` where it may be unreadable.
 
     Where a later save than those that could be read may be the latest, and the latest is asked for, it is refused:
     `CorruptError`, or `UsageError` where a newer release wrote that save.
@@ -134,7 +151,7 @@ def _named(manifest: Manifest) -> str:
     return f"--name {key_of(manifest)}" if manifest.step is None else f"--step {manifest.step}"
 
 
-def _not_found(history: History, selector: Selector) -> NotFoundError:
+def _not_found(history: History, selector: Selector) -> CkptStoreError:
     names = [checkpoint.manifest.name or key_of(checkpoint) for checkpoint in history.checkpoints]
     deleted = [c for c in history.deleted if _matches(c, selector)]
     there = f"it holds {', '.join(names[-5:])}" if names else "it holds none"
@@ -143,7 +160,17 @@ def _not_found(history: History, selector: Selector) -> NotFoundError:
     if deleted:
         hint = f"it is marked deleted; take the mark back: ckpt undelete {key_of(deleted[-1])} --run {history.run}"
         return NotFoundError(message, hint=hint, run=history.run)
-    problems = [problem.message for problem in history.problems if problem.fatal]
-    if problems:
-        message += f"; not readable: {'; '.join(problems[:3])}"
+    if unreadable := [problem for problem in history.problems if problem.fatal]:
+        return _not_readable(history, selector, unreadable)
+    if history.begun:
+        message += f"; {len(history.begun)} begun and not committed"
     return NotFoundError(message, hint=f"run: ckpt ls --run {history.run}", run=history.run)
+
+
+def _not_readable(history: History, selector: Selector, unreadable: Sequence[Problem]) -> CkptStoreError:
+    """What is asked for may be there: it is no reason to start anew."""
+    causes = "; ".join(problem.message for problem in unreadable[:3])
+    message = f"whether run {history.run} has {selector} can't be told, not all of it is readable: {causes}"
+    if any(problem.newer for problem in unreadable):
+        return UsageError(message, hint="upgrade ckptstore: a newer release wrote it", run=history.run)
+    return CorruptError(message, hint=f"run: ckpt repair --run {history.run}", run=history.run)

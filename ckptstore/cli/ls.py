@@ -6,8 +6,8 @@ import typer
 
 from ckptstore.cli.call import Call
 from ckptstore.cli.selecting import Name, Step, Tag, Which, selected
-from ckptstore.cli.wording import age, joined, shape_text, size, survival
-from ckptstore.errors import NotFoundError
+from ckptstore.cli.wording import age, count, joined, shape_text, size, survival
+from ckptstore.errors import CorruptError, NotFoundError
 
 if TYPE_CHECKING:
     from ckptstore.checkpoint import Checkpoint
@@ -40,17 +40,33 @@ def ls(
     histories = [call.history(run) for run in runs]
     found = [checkpoint for history in histories for checkpoint in _chosen(history, selector, all_runs=all_runs)]
     if not found and not all_runs:
-        call.check_run_is_known()
-        call.output.note("no checkpoints yet  (next: ckpt save PATH --step N)")
+        _explain_none(call, histories[0])
     _show(call, found, with_run=all_runs)
     problems = [problem.message for history in histories for problem in history.problems]
     for problem in problems:
         call.output.note(f"not readable as it should be: {problem}  (next: ckpt repair)")
     silent = _tell_silent(call, histories)
     fields: dict[str, Any] = {"all_runs": True} if all_runs else {"run": call.run}
+    unreadable = any(problem.fatal for history in histories for problem in history.problems)
+    code = CorruptError.exit_code if unreadable and not found else 0
     return call.output.summary(
-        0, store=call.config.name, **fields, checkpoints=found, problems=problems, not_heard=silent
+        code, store=call.config.name, **fields, checkpoints=found, problems=problems, not_heard=silent
     )
+
+
+def _explain_none(call: Call, history: "History") -> None:
+    """Say why nothing is listed: only a run that nobody ever saved has "no checkpoints yet"."""
+    from ckptstore.selection import refuse_lost_votes
+
+    call.check_run_is_known()
+    refuse_lost_votes(call.opened, history)
+    if any(problem.fatal for problem in history.problems):
+        call.output.note("none of the run's checkpoints is readable")
+    elif history.begun:
+        begun = count(len(history.begun), "save")
+        call.output.note(f"no checkpoint is committed; {begun} begun and not, or not yet  (next: ckpt log)")
+    else:
+        call.output.note("no checkpoints yet  (next: ckpt save PATH --step N)")
 
 
 def _chosen(history: "History", selector: Any, *, all_runs: bool) -> "list[Checkpoint]":
