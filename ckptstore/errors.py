@@ -14,6 +14,7 @@
     ├── ConflictError             another writer was there first (exit 11)
     ├── CommitInDoubt             neither success nor failure: look before saving again (exit 1)
     ├── ToleranceError            too few targets to be as safe as asked (exit 1)
+    │   └── TargetsFull           because they are full (exit 1)
     ├── IncompleteSave            a planned piece was not written: names the rank (exit 1)
     ├── StoreClosed               the store was closed by another thread in the middle of work (exit 1)
     ├── SaveStalled               a rank was too late, or is gone: names the rank (exit 1)
@@ -60,6 +61,7 @@ __all__ = [
     "TargetError",
     "TargetUnavailable",
     "TargetUnusable",
+    "TargetsFull",
     "ToleranceError",
     "UnsupportedValue",
     "UsageError",
@@ -158,6 +160,10 @@ class CommitInDoubt(CkptStoreError):
 
 class ToleranceError(CkptStoreError):
     """Too few targets are in reach to survive as many losses as `require_tolerance` asks."""
+
+
+class TargetsFull(ToleranceError):
+    """So many targets are full that what can be stored survives too few losses. `target` names them."""
 
 
 class IncompleteSave(CkptStoreError):

@@ -40,7 +40,7 @@ class Source:
 
     @classmethod
     def open(cls, opened: Opened, manifest: Manifest, observer: Observer = ignore) -> "Source":
-        """Fetch the index. Raises `CorruptError`, `OutOfReach`; as all that reads, `NotFoundError` if pruned meanwhile."""
+        """Fetch the index. Raises `CorruptError`, `OutOfReach`; like all reads `NotFoundError` if pruned meanwhile."""
         with _unless_pruned(opened, manifest):
             index = fetch_document(Index, manifest.copies[0].index, opened.targets, observer)
         return cls(opened, manifest, index, Fetcher(opened.targets, opened.executor, observer), observer)

@@ -3,11 +3,19 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 
-from ckptstore.errors import ObjectNotFound, TargetError, TargetUnavailable, TargetUnusable, ToleranceError
+from ckptstore.errors import (
+    NoSpace,
+    ObjectNotFound,
+    TargetError,
+    TargetsFull,
+    TargetUnavailable,
+    TargetUnusable,
+    ToleranceError,
+)
 from ckptstore.placement import Place, choose_copies
 from ckptstore.targets.base import Target
 
-__all__ = ["check_size", "copies_wanted", "put_copies"]
+__all__ = ["check_size", "copies_wanted", "put_copies", "too_few_took"]
 
 
 def copies_wanted(tolerance: int, places: Sequence[Place]) -> int:
@@ -44,8 +52,7 @@ def put_copies(
             else:
                 failed[name] = error
     if len(holding) < least:
-        message = f"{len(holding)} targets took {path}, {least} must: {_reasons(failed)}"
-        raise ToleranceError(message, hint="run: ckpt doctor", reached=len(holding) - 1, required=least - 1)
+        raise too_few_took(f"{len(holding)} targets took {path}, {least} must", failed, len(holding) - 1, least - 1)
     return holding, failed
 
 
@@ -75,5 +82,11 @@ def check_size(target: Target, path: str, size: int) -> None:
         raise TargetUnusable(message, target=target.name, path=path, hint=hint)
 
 
-def _reasons(failed: Mapping[str, TargetError]) -> str:
-    return "; ".join(error.message for error in failed.values())
+def too_few_took(message: str, failed: Mapping[str, TargetError], reached: int, required: int) -> ToleranceError:
+    """The error for what can't be stored safely enough: `TargetsFull` where all that failed are."""
+    text = f"{message} ({'; '.join(error.message for error in failed.values())})"
+    if failed and all(isinstance(error, NoSpace) for error in failed.values()):
+        names = ", ".join(failed)
+        hint = "free some space there: ckpt prune; or add a target"
+        return TargetsFull(text, target=names, hint=hint, reached=reached, required=required)
+    return ToleranceError(text, hint="run: ckpt doctor", reached=reached, required=required)

@@ -16,7 +16,7 @@ from ckptstore.deadline import Deadline
 from ckptstore.errors import SaveStalled, ToleranceError
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.placement import Place, Survives, place_stripe, survives
-from ckptstore.save.copies import copies_wanted, put_copies
+from ckptstore.save.copies import copies_wanted, put_copies, too_few_took
 from ckptstore.save.fill import Filler, Sources
 from ckptstore.save.stream import Stream
 from ckptstore.save.upload import Uploader
@@ -54,14 +54,20 @@ class ShardSaver:
     def save(self, stream: Stream, sources: Sources, rank: int) -> SavedShard:
         """Write every stripe, then the record.
 
-        Raises `ToleranceError` when too little of it could be stored, `SaveStalled` when the deadline is over.
+        Raises `ToleranceError` when too little of it could be stored, `TargetsFull` where that is the reason, and
+        `SaveStalled` when the deadline is over. What was put is removed where too little could be, as far as that
+        goes, so that it fills no target until somebody prunes.
         """
         shard = _Shard(self, stream, rank)
         try:
-            shard.write_stripes(Filler(stream, sources))
-        finally:
-            shard.finish()
-        return shard.seal()
+            try:
+                shard.write_stripes(Filler(stream, sources))
+            finally:
+                shard.finish()
+            return shard.seal()
+        except ToleranceError:
+            shard.discard()
+            raise
 
 
 class _Shard:
@@ -165,12 +171,24 @@ class _Shard:
             missing=dict(self.uploads.missing),
         )
 
+    def discard(self) -> None:
+        """Remove what was put, from the targets in reach. Without a record of this shard its save can't commit."""
+        objects: dict[str, list[str]] = {place.target: [] for place in self.saver.places}
+        for number in range(len(self.stripes)):
+            homes = place_stripe(self.shard_id, number, self.saver.code.n, self.saver.places)
+            for i, home in enumerate(homes):  # also where the put failed: it may have been the reply that was lost
+                fragment = paths.fragment(self.saver.run, self.shard_id, number, i)
+                objects[self.saver.places[home].target].append(fragment)
+        for name, fragments in objects.items():
+            failed = self.uploads.failed.get(name)
+            if failed is None or not failed.out_of_reach:
+                self.saver.targets[name].delete([*fragments, paths.record(self.saver.run, self.shard_id)])
+
     def _require(self, reached: Survives) -> None:
         required = self.saver.require_tolerance
         if reached.targets < required:
-            causes = "; ".join(error.message for error in self.uploads.failed.values())
-            message = f"what was stored survives the loss of {reached.targets} targets, {required} required ({causes})"
-            raise ToleranceError(message, hint="run: ckpt doctor", reached=reached.targets, required=required)
+            message = f"what was stored survives the loss of {reached.targets} targets, {required} required"
+            raise too_few_took(message, self.uploads.failed, reached.targets, required)
 
     def _shape(self, length: int) -> erasure.StripeShape:
         return erasure.StripeShape(self.saver.code.k, self.saver.code.m, length)

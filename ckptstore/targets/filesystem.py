@@ -31,6 +31,7 @@ from ckptstore.targets.options import Options, credentials_now
 __all__ = ["FilesystemTarget"]
 
 DELETES_AT_ONCE = 16
+ONE_REQUEST = 5 << 30  # bytes of a body up to which s3fs and gcsfs begin no upload of parts, which a crash would leave
 MODIFIED = ("LastModified", "mtime", "updated", "last_modified", "modified", "created")
 
 
@@ -49,6 +50,7 @@ class FilesystemTarget(Target):
         self._lock = threading.Lock()
         self._made: tuple[Any, int] | None = None
         self._made_with: tuple[str | None, ...] = ()
+        self._whole = {"chunksize": ONE_REQUEST} if scheme in EXCLUSIVE else {}
 
     @property
     def url(self) -> str:
@@ -83,7 +85,7 @@ class FilesystemTarget(Target):
         whole = data if isinstance(data, bytes) else b"".join(pieces)
         with self._errors(path):
             try:
-                self._do("pipe_file", self._full(path), whole)
+                self._do("pipe_file", self._full(path), whole, **self._whole)
             except FileNotFoundError:
                 if self._scheme in BUCKETS:
                     raise

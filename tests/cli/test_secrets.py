@@ -1,11 +1,17 @@
 """Credentials are in the environment, and nowhere else."""
 
+import pickle
 import socket
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
 
+from ckptstore.config import Config, TargetConfig
+from ckptstore.errors import AccessDenied, CkptStoreError
+from ckptstore.opened import Opened
+from ckptstore.retention import Retention
+from ckptstore.store import open_store
 from tests.cli.support import Ckpt, write_tensors
 
 SECRETS = {
@@ -55,7 +61,12 @@ def commands(folder):
         ["restore", folder / "out"],
         ["verify"],
         ["repair"],
+        ["tag", "1", "best"],
         ["delete", "1", "--yes"],
+        ["prune", "--keep-last", "1"],
+        ["undelete", "--step", "1"],
+        ["prune", "--sweep", "--grace", "0", "--dry-run"],
+        ["show", "1"],
     ]
 
 
@@ -73,19 +84,38 @@ def test_o61_no_secret_where_credentials_are_refused(tmp_path, endpoint):
     ckpt.path.write_text('name = "store"\ncode = "4+2"\n' + "\n".join(tables))
     write_tensors(tmp_path / "in.safetensors")
     codes = {}
-    for line in commands(tmp_path)[:3] + commands(tmp_path)[5:6]:
-        answer = ckpt.child(*line, "-v", "--json", **SECRETS)
+    for line in [*commands(tmp_path)[:3], *commands(tmp_path)[5:6], ["prune", "--sweep"]]:
+        answer = ckpt.child(*line, "-vv", "--json", **SECRETS)
         assert not hits(answer.out + answer.err), line
         assert answer.summary["hint"]
         codes[line[0]] = answer.code
-    assert codes == {"init": 12, "doctor": 12, "ls": 12, "save": 12}
+    assert codes == {"init": 12, "doctor": 12, "ls": 12, "save": 12, "prune": 12}
+
+
+def test_o61_no_secret_in_what_is_printed_or_pickled_of_a_store(monkeypatch, endpoint):
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    options = {"endpoint": endpoint, "region": "us-east-1", "deadline": 2}
+    targets = [TargetConfig(name=name, url=f"s3://bucket-{name}/p", options=options) for name in "abc"]
+    config = Config(name="store", code="2+1", targets=targets)
+    store = open_store(config)
+    target = Opened(config).targets["a"]
+    with pytest.raises(AccessDenied) as denied:
+        target.get("ckptstore.json")
+    with pytest.raises(CkptStoreError) as refused:
+        store.run("r").prune(Retention(keep_last=1))
+    told = [repr(config), repr(store), repr(target), target.url]
+    for error in (denied.value, refused.value):
+        told += [repr(error), str(error), repr(error.fields), pickle.dumps(error).decode("latin-1")]
+    told.append(pickle.dumps(config).decode("latin-1"))
+    assert not hits("".join(told))
 
 
 def test_o61_no_secret_in_what_is_stored_or_told_when_all_is_well(ckpt, monkeypatch):
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
     for line in commands(ckpt.folder):
-        for options in (["-v"], ["-v", "--json"]):
+        for options in (["-v"], ["-vv", "--json"]):
             answer = ckpt(*line, *options)
             assert not hits(answer.out + answer.err), line
     for path in ckpt.folder.rglob("*"):

@@ -156,8 +156,6 @@ class Promises:
             return None
         saves = {kind: {save for what, save in world.facts if what == kind} for kind in FACTS}
         won = [value for what, value in world.facts if what == "won"]
-        if len({save for save, _ in won}) < len(won):
-            return f"two savers of one name were told that they had committed: {won}"
         saves["committed"] |= {save for save, _ in won}
         for live, dead, ended in self._readings(explorer, world.contents):
             if lost := saves["committed"] - live - dead - (ended & saves["deleted"]):
@@ -168,7 +166,14 @@ class Promises:
                 return f"back: {back} was reported deleted"
             if gone := saves["undeleted"] - live:
                 return f"gone: {gone} was reported undeleted"
-        return self._check_reads(explorer, world)
+        return self._check_winners(won) or self._check_reads(explorer, world)
+
+    @staticmethod
+    def _check_winners(won: Sequence[tuple[Save, int]]) -> str | None:
+        """Check that of the savers of one name at most one was told that it committed."""
+        if len({save for save, _ in won}) < len(won):
+            return f"two savers of one name were told that they had committed: {won}"
+        return None
 
     @staticmethod
     def _check_reads(explorer: Explorer, world: World) -> str | None:

@@ -111,6 +111,21 @@ SMALL = {
 }
 
 LARGE = {
+    "three registers, request by request: two savers of one session, a late put": Scenario(
+        3, 1, SAME_SESSION, Budget(late=1), coarse=False, attempts=1
+    ),
+    "three registers, request by request: two savers of one session, a lost reply, a death": Scenario(
+        3, 1, SAME_SESSION, Budget(lost=1, crashes=1), coarse=False, attempts=1
+    ),
+    "three registers, request by request: two savers of two sessions, a late put, a lost reply, a death": Scenario(
+        3, 1, TWO_SESSIONS, Budget(late=1, lost=1, crashes=1), coarse=False, attempts=1
+    ),
+    "three registers: three savers of one session": Scenario(
+        3, 1, {**SAME_SESSION, "Y": [saver(step=3)]}, Budget(), attempts=1
+    ),
+    "three registers: three savers of three sessions": Scenario(
+        3, 1, {**TWO_SESSIONS, "Y": [saver(session="000003.three")]}, Budget(), attempts=1
+    ),
     "three registers: a saver that dies, a writer that completes, a collector, a late put": Scenario(
         3, 1, {"S": [saver()], "T": [settler()], "V": [voider()]}, Budget(crashes=1, late=1), attempts=1
     ),

@@ -81,5 +81,5 @@ SECONDS = 0.6
 TITLE = "SIGKILL"
 COMMAND = ".venv/bin/pytest -m soak tests/faults/crash/test_sigkill.py --timeout 7200"
 HEADINGS = ["what is killed", "requests", "killed"]
-TEXT = """Real processes on three local directories, code 2+1: half of them kill themselves at a request drawn by chance,
-half are killed from outside at some moment. The checks are those of a process that dies."""
+TEXT = """Real processes on three local directories, code 2+1: half of them kill themselves at a request drawn by
+chance, half are killed from outside at some moment. The checks are those of a process that dies."""
