@@ -87,8 +87,8 @@ def _repair_run(
             Mender(opened, checkpoint, health, replace, places, result, dry_run=report.dry_run).mend()
         except (CkptStoreError, manifests.ManifestError) as error:
             result.failed.append(error.message)
-        if not report.dry_run:
-            _look_again(opened, run, result)
+        if not report.dry_run and not _look_again(opened, run, result):
+            report.checkpoints.remove(result)
         observer(Progress("repair", 1, len(chosen)))
     if selector is None:
         for health in unreadable(history):
@@ -124,12 +124,16 @@ def _places(opened: Opened, replace: Mapping[str, str], report: RepairReport) ->
     return [place for place in places if place.target not in replace]
 
 
-def _look_again(opened: Opened, run: str, result: RepairResult) -> None:
-    """Its state afterwards. Where something could not be put, its digests are checked: a bad one may have its size."""
+def _look_again(opened: Opened, run: str, result: RepairResult) -> bool:
+    """Its state afterwards. Where something could not be put, its digests are checked: a bad one may have its size.
+
+    False: it was deleted meanwhile, and so there is nothing to repair, nor any failure to tell of.
+    """
     with protocol_errors():
         history = opened.group.history(run)
     checkpoint = next((c for c in history.checkpoints if key_of(c) == result.key), None)
     if checkpoint is None:
-        return  # deleted meanwhile
+        return False
     after = check(opened, history, checkpoint, 1.0 if result.failed else 0.0)
     result.state, result.tolerance = after.state, after.tolerance
+    return True

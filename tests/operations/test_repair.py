@@ -456,3 +456,21 @@ def test_a_save_that_nobody_can_read_is_told_as_lost(store):
     assert [health.state for health in report.checkpoints] == ["good", "lost"]
     assert report.exit_code == 4
     assert fresh(store).repair().exit_code == 4
+
+
+def test_a_checkpoint_that_is_deleted_while_it_is_repaired_is_no_failure(store, monkeypatch):
+    gone, kept = store.save(ARRAYS, step=1), store.save(ARRAYS, step=2)
+    hurt = store.fragment(gone, 0)
+    store.remove(hurt)
+    passed_on = store.faults[hurt.target].call
+
+    def call(verb, path, operation):
+        if path == hurt.path and verb == "put":
+            fresh(store).opened.group.delete(RUN, gone.session, gone.ordinal)
+            raise unavailable("the disk sulks", target=hurt.target)
+        return passed_on(verb, path, operation)
+
+    monkeypatch.setattr(store.faults[hurt.target], "call", call)
+    report = store.repair()
+    assert [result.key for result in report.checkpoints] == [f"{kept.session}.{kept.ordinal:06d}"]
+    assert (report.exit_code, report.checkpoints[0].state) == (0, "good")
