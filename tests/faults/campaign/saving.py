@@ -72,7 +72,7 @@ class LyingTarget(Wrapper):
 
 
 def save_with_lies(world: World, rng: Random) -> LyingSave:
-    """Save once more, on targets that lie about some of it: again, where those chosen were given nothing to lie about."""
+    """Save once more, on targets that lie about some of it; again, where these were given nothing to lie about."""
     while True:
         save = _save(world, rng)
         if save.truth is None or save.writes:
