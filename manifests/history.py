@@ -118,8 +118,10 @@ def read_history(
     """
     votes = yield from list_votes(view, run)
     unlisted = _add_unlisted(votes, own)
-    names = votes_that_count(votes, *(paths.FOLDERS if every_copy else (paths.MANIFESTS, paths.MARKS)))
-    yield from read_copies(view, run, votes, names, set(names) if every_copy else contested_names(votes))
+    names = votes_that_count(votes, paths.MANIFESTS, paths.MARKS)
+    notes = votes_that_count(votes, *paths.NOTES) if every_copy else []
+    every = {*names, *notes} if every_copy else contested_names(votes)
+    yield from read_copies(view, run, votes, [*names, *notes], every)
     gone = {name for name in names if name not in votes.copies}
     for name in gone & unlisted:
         del votes.holders[name]

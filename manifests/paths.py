@@ -22,6 +22,8 @@ SESSIONS, BEGUN, VOIDING, MANIFESTS, MARKS = "sessions", "begun", "voiding", "ma
 COLLECTED = "collected"
 FOLDERS = (SESSIONS, BEGUN, VOIDING, MANIFESTS, MARKS, COLLECTED)
 """The folders of votes, below `commit_prefix`."""
+NOTES = (SESSIONS, BEGUN, VOIDING)
+"""Those whose documents only whoever looks for damage reads. Of `COLLECTED` nobody does: the names say all."""
 
 MAX_NUMBER = 999_999_999
 """Highest session, ordinal, version or stripe number: nine digits (names show at least six)."""

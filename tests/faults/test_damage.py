@@ -8,6 +8,7 @@ import pytest
 
 from ckptstore.operations.verify import VerifyReport, verify
 from ckptstore.selection import Selector
+from ckptstore.targets.fault import unavailable
 from tests.faults.campaign.saving import LyingTarget
 from tests.faults.campaign.world import inner_name
 from tests.support import RUN, LocalStore, assert_equal, make_store, random_bytes
@@ -169,6 +170,16 @@ def test_o25_a_save_whose_manifest_can_not_be_read_is_no_save_given_up(store):
     assert {problem.save for problem in history.problems if problem.fatal} == {(manifest.session, 1)}
     assert (report(store).checkpoints[0].state, report(store).exit_code) == ("lost", 4)
     assert store.repair().exit_code == 4
+
+
+def test_o43_a_session_on_one_target_that_answers_no_get_is_no_damage(store):
+    store.save(ARRAYS)
+    sessions = [place for place in objects(store) if "/sessions/" in place[1]]
+    for target, path in sessions[1:]:
+        store.raw[target].delete([path])
+    target, path = sessions[0]
+    store.faults[target].inject("get", path, error=unavailable("down", target=target))
+    assert report(store).exit_code == 3  # of the copies deleted
 
 
 def test_o42_a_shard_without_a_record_keeps_no_other_shard_from_verify_and_repair(store):

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from manifests import paths, registers
+from manifests import paths, quorum, registers
 
 
 class InThisThread(Executor):
@@ -31,7 +31,11 @@ class InThisThread(Executor):
 
 @contextmanager
 def reproducible(rng: Random) -> Iterator[None]:
-    """Within it the commit protocol makes its requests one by one, and draws its names from `rng`."""
+    """Within it the commit protocol makes its requests one by one, draws its names from `rng`, and hardly pauses."""
     names = SimpleNamespace(urandom=rng.randbytes)
-    with patch.object(registers, "ThreadPoolExecutor", InThisThread), patch.object(paths, "os", names):
+    with (
+        patch.object(registers, "ThreadPoolExecutor", InThisThread),
+        patch.object(quorum, "PAUSE", 1e-6),
+        patch.object(paths, "os", names),
+    ):
         yield

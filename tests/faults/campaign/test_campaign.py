@@ -26,7 +26,7 @@ def assert_none_silent(outcomes: Iterable[Outcome]) -> None:
 def test_a_sample_of_the_corruption_campaign(part):
     outcomes = [run(seed) for seed in range(part, SAMPLE, 2)]
     assert_none_silent(outcomes)
-    assert {outcome.load for outcome in outcomes} == {"bit-equal", "refused", "save refused"}
+    assert {"bit-equal", "refused"} < {outcome.load for outcome in outcomes} < set(COLUMNS)
 
 
 @pytest.mark.soak
@@ -59,8 +59,8 @@ def test_outcomes_are_counted():
     ]
     assert by("what", outcomes) == [
         ["what", *COLUMNS, "repaired byte-equal"],
-        ["fragment", 1, 1, 0, 0, 1],
-        ["marks", 0, 0, 0, 1, 0],
+        ["fragment", 1, 1, 0, 0, 0, 1],
+        ["marks", 0, 0, 0, 0, 1, 0],
     ]
     assert proof_of(outcomes, 60.0, "make soak").counts["silent"] == 1
     with pytest.raises(AssertionError, match=r"seed 3: .*python -m tests\.faults\.campaign 3"):
