@@ -203,7 +203,7 @@ def test_o63_the_codes_are_documented(ckpt):
     text = (Path(__file__).parents[2] / "docs/cli.md").read_text(encoding="utf-8")
     listed = next(line for line in text.splitlines() if line.startswith("Exit codes: "))
     documented = {int(each.split()[0]) for each in listed.removeprefix("Exit codes: ").split(", ")}
-    assert {WELL, FAILED, USAGE, DEGRADED, LOST, OUT_OF_REACH, NOT_FOUND, CONFLICT, 12, 130} == documented
+    assert {WELL, FAILED, USAGE, DEGRADED, LOST, OUT_OF_REACH, NOT_FOUND, CONFLICT, 12, 130, 143} == documented
 
 
 def test_o63_a_crash_is_told_in_one_line_and_as_json(ckpt, monkeypatch):
