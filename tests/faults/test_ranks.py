@@ -18,7 +18,7 @@ from ckptstore.opened import shared
 from tests.dcp.ranks import WORLD, Ranks, Refusing, assert_held, run_on_ranks
 from tests.support import make_store
 
-TIMEOUT = 15.0
+TIMEOUT = 10.0
 PROBLEM_RANK = 2
 pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("faults-ranks")]
 

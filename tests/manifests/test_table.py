@@ -2,7 +2,9 @@
 
 import resource
 import time
+from concurrent.futures import ProcessPoolExecutor
 from itertools import product
+from multiprocessing import get_context
 
 import pytest
 from format_documents import boxes, index, shard_reference
@@ -155,19 +157,23 @@ def million(shard_of) -> manifests.Index:
     )
 
 
-@pytest.mark.parametrize(
-    ("shard_of", "most_stored"),
-    [(lambda _tensor, i: i, 100_000), (lambda tensor, i: (i * 37 + tensor * tensor) % 1024, 4_000_000)],
-    ids=["one chunk a rank", "chunks anywhere"],
-)
-def test_o68_a_million_chunks_within_10_s_and_1_gib(shard_of, most_stored):
+def own_shards(_tensor: int, chunk: int) -> int:
+    return chunk
+
+
+def any_shards(tensor: int, chunk: int) -> int:
+    return (chunk * 37 + tensor * tensor) % 1024
+
+
+def there_and_back(shard_of, most_stored) -> tuple[float, int]:
+    """CPU-seconds and the most memory that this process has held, in KiB."""
     start = time.process_time()
     whole = million(shard_of)
     stored, fields = manifests.pack(whole)
     again = manifests.unpack(
         manifests.Index, stored, manifests.Reference(path="runs/r/index/a", targets=["a"], **fields)
     )
-    assert time.process_time() - start < 10
+    seconds = time.process_time() - start
     assert again == whole
     assert len(stored) < most_stored
     assert again.tensors["model.layers.1023.weight"].chunks[-1] == (
@@ -175,4 +181,16 @@ def test_o68_a_million_chunks_within_10_s_and_1_gib(shard_of, most_stored):
         (16, 4096),
         shard_of(1023, 1023),
     )
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1 << 20  # KiB
+    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+@pytest.mark.parametrize(
+    ("shard_of", "most_stored"),
+    [(own_shards, 100_000), (any_shards, 4_000_000)],
+    ids=["one chunk a rank", "chunks anywhere"],
+)
+def test_o68_a_million_chunks_within_10_s_and_1_gib(shard_of, most_stored):
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:  # of its own: memory is counted from birth
+        seconds, most = process.submit(there_and_back, shard_of, most_stored).result()
+    assert seconds < 10
+    assert most < 1 << 20
