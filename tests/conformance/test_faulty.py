@@ -7,8 +7,6 @@ from localstack.faulty import FaultyServer
 from tests.conformance.conftest import BUCKET, ODD_ROOT
 from tests.conformance.outsiders import BotocoreOutside
 
-pytestmark = [pytest.mark.xdist_group("faulty")]
-
 
 @pytest.fixture(scope="module")
 def server(credentials):

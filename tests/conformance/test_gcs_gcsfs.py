@@ -6,7 +6,7 @@ from ckptstore.targets.testing import TargetTests, unique
 from tests.conformance.conftest import BUCKET, ODD_ROOT
 from tests.conformance.outsiders import GcsOutside
 
-pytestmark = [pytest.mark.servers, pytest.mark.xdist_group("gcs")]
+pytestmark = [pytest.mark.servers]
 
 
 class TestGcsByGcsfs(TargetTests):

@@ -11,7 +11,7 @@ from ckptstore.targets.testing import TargetTests, unique
 from tests.conformance.conftest import BUCKET
 from tests.conformance.outsiders import BotocoreOutside, ObstoreOutside
 
-pytestmark = [pytest.mark.localstack, pytest.mark.xdist_group("localstack")]
+pytestmark = [pytest.mark.localstack]
 
 
 class TestLocalStackByObstore(TargetTests):

@@ -6,7 +6,7 @@ from ckptstore.targets.testing import TargetTests, unique
 from tests.conformance.conftest import BUCKET, ODD_ROOT
 from tests.conformance.outsiders import BotocoreOutside
 
-pytestmark = [pytest.mark.servers, pytest.mark.xdist_group("seaweed-obstore")]
+pytestmark = [pytest.mark.servers]
 
 
 class TestSeaweedByObstore(TargetTests):

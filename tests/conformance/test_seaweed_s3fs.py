@@ -6,7 +6,7 @@ from ckptstore.targets.testing import TargetTests, unique
 from tests.conformance.conftest import BUCKET, ODD_ROOT
 from tests.conformance.outsiders import ObstoreOutside
 
-pytestmark = [pytest.mark.servers, pytest.mark.xdist_group("seaweed-s3fs")]
+pytestmark = pytest.mark.servers
 
 
 class TestSeaweedByS3fs(TargetTests):

@@ -19,7 +19,7 @@ from tests.dcp.folder import own_error
 from tests.dcp.ranks import WORLD, Ranks, Refusing, assert_held, run_on_ranks, spread, whole
 from tests.support import make_store
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("ranks")]
+pytestmark = [pytest.mark.timeout(240)]
 
 
 def any_number_of_ranks_to_any_other(ranks: Ranks) -> None:

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 COUNT = 20_000
 TERMINATED = 143
 SOON = 20.0  # seconds, on a busy machine
-pytestmark = [pytest.mark.timeout(200), pytest.mark.xdist_group("faults-lives")]
+pytestmark = [pytest.mark.timeout(200)]
 
 
 class Ended:

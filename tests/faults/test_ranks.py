@@ -20,7 +20,7 @@ from tests.support import make_store
 
 TIMEOUT = 10.0
 PROBLEM_RANK = 2
-pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("faults-ranks")]
+pytestmark = [pytest.mark.timeout(240)]
 
 
 def state_of(ranks: Ranks) -> dict[str, DTensor]:
