@@ -91,8 +91,8 @@ def o23_a_rank_whose_first_put_fails(ranks: Ranks) -> None:
 
 def o23_a_rank_whose_targets_hang(ranks: Ranks) -> None:
     run = run_of(ranks, "o23-hangs")
-    with targets_of(ranks, run, lambda target: Hooked(target, lambda: time.sleep(1.5 * TIMEOUT))):
-        error = save_that_fails(ranks, run, TIMEOUT + 1)
+    with targets_of(ranks, run, lambda target: Hooked(target, lambda: time.sleep(2 * TIMEOUT))):
+        error = save_that_fails(ranks, run, 1.5 * TIMEOUT)
     assert isinstance(error, SaveStalled)
     assert error.ranks == [PROBLEM_RANK]
     assert f"rank {PROBLEM_RANK} gave up" in error.message
@@ -107,7 +107,7 @@ def o23_a_rank_that_is_frozen(ranks: Ranks) -> None:
     stops = iter([signal.SIGSTOP])
     freeze = lambda: os.kill(os.getpid(), next(stops, 0))  # noqa: E731
     with targets_of(ranks, run, lambda target: Hooked(target, freeze)):
-        error = save_that_fails(ranks, run, 60 if ranks.rank == PROBLEM_RANK else TIMEOUT + 3)
+        error = save_that_fails(ranks, run, 60 if ranks.rank == PROBLEM_RANK else 2 * TIMEOUT)
         if ranks.rank == 0:
             os.kill(pids[PROBLEM_RANK], signal.SIGCONT)
     assert isinstance(error, SaveStalled)
