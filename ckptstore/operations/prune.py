@@ -187,11 +187,10 @@ def _collect(opened: Opened, report: PruneReport, observer: Observer) -> None:
     ages = vote_ages(opened, report.run)
     _find_ended(report, history, ages)
     for checkpoint in list(report.ended):
-        if report.dry_run or _end(opened, report, checkpoint, ages):
-            report.removal.remove_checkpoint(opened, report.run, checkpoint)
-        else:
+        if not (report.dry_run or _end(opened, report, checkpoint, ages)):
             report.ended.remove(checkpoint)
         observer(Progress("prune", 1, len(report.ended)))
+    report.removal.remove_checkpoints(opened, report.run, report.ended)
     if not report.dry_run:
         _bury(opened, report)
     if not report.blocked:

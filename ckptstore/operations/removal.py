@@ -1,6 +1,6 @@
 """Removing objects from targets: index first, then records, then fragments, so that no reader begins what can't end."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -26,16 +26,20 @@ class Removal:
     bytes: int = 0
     failed: dict[str, str] = field(default_factory=dict)
 
-    def remove_checkpoint(self, opened: Opened, run: str, checkpoint: Checkpoint) -> None:
-        """Remove what one checkpoint names, on whichever target it is.
+    def remove_checkpoints(self, opened: Opened, run: str, checkpoints: Sequence[Checkpoint]) -> None:
+        """Remove what checkpoints name, on whichever target it is: each target is listed once for all of them.
 
-        Where its index is unreadable its shards are named by nothing from then on: they go with the orphans.
+        Where the index of one is unreadable its shards are named by nothing from then on: they go with the orphans.
         """
-        named = Named(indexes={copy.index.path for version in checkpoint.versions for copy in version.copies})
-        try:
-            named.shards = {shard.shard_id for shard in index_of(opened, checkpoint).shards}
-        except CkptStoreError as error:
-            self.failed[f"{checkpoint.session}.{checkpoint.ordinal:06d}"] = error.message
+        if not checkpoints:
+            return
+        named = Named()
+        for checkpoint in checkpoints:
+            named.indexes.update(copy.index.path for version in checkpoint.versions for copy in version.copies)
+            try:
+                named.shards.update(shard.shard_id for shard in index_of(opened, checkpoint).shards)
+            except CkptStoreError as error:
+                self.failed[f"{checkpoint.session}.{checkpoint.ordinal:06d}"] = error.message
         self._remove(opened, lambda target: entries_of(target, run, named))
 
     def remove_orphans(self, opened: Opened, run: str, named: Named, before: Mapping[str, datetime]) -> None:
