@@ -6,7 +6,7 @@ explorer in `tests/stateful` performs the requests of the very same generators o
 interleaving.
 """
 
-import random
+import os
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -119,7 +119,7 @@ def drive(steps: Steps[T], registers: Mapping[str, Register], sleep: Callable[[f
             batch = next(steps)
             while True:
                 if batch.pause:
-                    sleep(batch.pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that savers don't come back together
+                    sleep(batch.pause * (0.5 + os.urandom(1)[0] / 512))  # so that savers don't come back together
                 batch = steps.send(_perform(batch, registers, pool))
         except StopIteration as stop:
             result: T = stop.value

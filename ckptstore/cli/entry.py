@@ -13,8 +13,9 @@ __all__ = ["run"]
 def run(arguments: Sequence[str]) -> int:
     """Run one command. Whatever goes wrong is told on stderr, and with `--json` on stdout as well."""
     try:
-        from ckptstore.cli.app import app
+        from ckptstore.cli.app import NAMES, make_app
 
+        app = make_app(arguments[:1] if arguments and arguments[0] in NAMES else NAMES)
         with warnings.catch_warnings():
             warnings.showwarning = _note
             code: int | None = app(args=list(arguments), prog_name="ckpt", standalone_mode=False)

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from ckptstore.cli.app import COMMANDS, EXIT_CODES, app
+from ckptstore.cli.app import EXIT_CODES, NAMES, make_app
 
 SHARED = ("store", "run", "as_json", "verbose", "help")
 INTRODUCTION = f"""\
@@ -40,10 +40,10 @@ __all__ = ["reference"]
 
 def reference() -> str:
     """The text of docs/cli.md."""
-    group: Any = typer.main.get_command(app)
-    first = group.commands[COMMANDS[0].__name__]
+    group: Any = typer.main.get_command(make_app())
+    first = group.commands[NAMES[0]]
     shared = _options(parameter for parameter in first.params if parameter.name in SHARED)
-    sections = [_section(name, group.commands[name]) for name in (command.__name__ for command in COMMANDS)]
+    sections = [_section(name, group.commands[name]) for name in NAMES]
     return "\n".join([INTRODUCTION.format(shared=shared), *sections])
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import typer
 
-from ckptstore.cli.app import COMMANDS, app
+from ckptstore.cli.app import NAMES, make_app
 from ckptstore.cli.reference import reference
 
 ROOT = Path(__file__).parents[2]
-GROUP = typer.main.get_command(app)
+GROUP = typer.main.get_command(make_app())
 
 
 def test_docs_cli_is_up_to_date():
@@ -17,7 +17,7 @@ def test_docs_cli_is_up_to_date():
     assert written == reference(), "write it anew: python -m ckptstore.cli.reference docs/cli.md"
 
 
-@pytest.mark.parametrize("name", [command.__name__ for command in COMMANDS])
+@pytest.mark.parametrize("name", NAMES)
 def test_every_command_and_option_says_what_it_is(name):
     command = GROUP.commands[name]
     assert command.help
