@@ -6,7 +6,6 @@ something can't be read it is kept, and so is everything that it may name. Only 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from ckptstore.errors import CkptStoreError, CorruptError, TargetError, UsageError
@@ -15,73 +14,16 @@ from ckptstore.opened import Opened, protocol_errors
 from ckptstore.operations.ages import Ages, target_time, vote_ages
 from ckptstore.operations.inventory import named_by
 from ckptstore.operations.keeping import Choice, choose
-from ckptstore.operations.removal import Removal
+from ckptstore.operations.prune_report import PruneReport, Waiting
 from ckptstore.operations.verify import check
 from ckptstore.retention import Retention
 from manifests import Checkpoint, History, paths
+from manifests.paths import SaveKey
 
 CLOCK_MARGIN = 0.1
 """How much longer than the grace period an orphan is left: clocks of two targets may run apart so much meanwhile."""
 
 __all__ = ["PruneReport", "Waiting", "prune"]
-
-SaveKey = tuple[str, int]
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """A deleted checkpoint that still keeps its data: for so many `seconds`, or as long as `used`."""
-
-    checkpoint: Checkpoint
-    seconds: float
-    used: bool = False
-
-
-@dataclass
-class PruneReport:
-    """What is to be done, or was.
-
-    choices   the live checkpoints: kept, and why, or deleted
-    ended     deleted checkpoints past their grace period: their data goes
-    waiting   deleted checkpoints that can still be undeleted
-    given_up  saves begun longer ago than the grace period that never committed
-    removal   the objects removed, orphans among them, or in a dry run those that would be now
-    blocked   why something had to be left that may be garbage
-    failed    what couldn't be done
-    """
-
-    run: str
-    rules: Retention
-    dry_run: bool
-    choices: list[Choice] = field(default_factory=list)
-    ended: list[Checkpoint] = field(default_factory=list)
-    waiting: list[Waiting] = field(default_factory=list)
-    given_up: list[SaveKey] = field(default_factory=list)
-    removal: Removal = field(default_factory=Removal)
-    blocked: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.removal.dry_run = self.dry_run
-
-    @property
-    def failed(self) -> list[str]:
-        """What couldn't be removed, and why."""
-        return [f"{at}: {why}" for at, why in self.removal.failed.items()]
-
-    @property
-    def deleted(self) -> list[Checkpoint]:
-        """The live checkpoints that the rules don't keep."""
-        return [choice.checkpoint for choice in self.choices if not choice.keep]
-
-    @property
-    def left(self) -> list[str]:
-        """Why something was left that should have gone."""
-        return [*self.blocked, *self.failed]
-
-    @property
-    def exit_code(self) -> int:
-        """0, or 1 where something was left that should have gone."""
-        return 1 if self.left else 0
 
 
 def prune(
@@ -107,40 +49,46 @@ def prune(
         opened.group.refresh()
         if not dry_run:
             opened.group.settle(run)
-    history = _plan(opened, report, sweep_only=sweep_only, allow_nothing=allow_nothing)
+    history, ages = _read(opened, run)
+    _choose(report, history, ages, sweep_only=sweep_only, allow_nothing=allow_nothing)
+    _find_ended(report, history, ages)
     if report.deleted or report.ended:
         _read_back(opened, report, history, read_data=read_data)
-    if not dry_run:
-        _delete(opened, report, observer)
-    _collect(opened, report, observer)
+    if dry_run:
+        _foresee(opened, report, observer)
+    else:
+        _carry_out(opened, report, observer)
     return report
 
 
-def _plan(opened: Opened, report: PruneReport, *, sweep_only: bool, allow_nothing: bool) -> History:
+def _read(opened: Opened, run: str) -> tuple[History, Ages]:
     with protocol_errors():
-        history = opened.group.history(report.run)
-    ages = vote_ages(opened, report.run)
+        history = opened.group.history(run)
+    return history, vote_ages(opened, run)
+
+
+def _choose(report: PruneReport, history: History, ages: Ages, *, sweep_only: bool, allow_nothing: bool) -> None:
+    """Say of each live checkpoint why it is kept, if it is."""
     if sweep_only:
         report.choices = [Choice(checkpoint, ("nothing live is deleted",)) for checkpoint in history.checkpoints]
-    else:
-        committed = {c.key: ages.oldest.get(_register(c), 0.0) for c in history.checkpoints}
-        used = _used(history.checkpoints)
-        report.choices = choose(history.checkpoints, report.rules, committed, used, allow_nothing=allow_nothing)
-    _find_ended(report, history, ages)
-    return history
+        return
+    committed = {c.key: ages.oldest.get(paths.manifest_name(*c.key, version=1), 0.0) for c in history.checkpoints}
+    used = _used(history.checkpoints)
+    report.choices = choose(history.checkpoints, report.rules, committed, used, allow_nothing=allow_nothing)
 
 
 def _find_ended(report: PruneReport, history: History, ages: Ages) -> None:
     """Say which deleted and given-up saves are past the grace period."""
     grace = report.rules.grace_seconds
     used = _used([choice.checkpoint for choice in report.choices if choice.keep])
+    just_deleted = {checkpoint.key for checkpoint in report.deleted}
     report.blocked = [problem.message for problem in history.problems if problem.fatal]
     report.ended, report.waiting = [], []
     for checkpoint in history.deleted:
         age = max((ages.youngest.get(_mark(checkpoint, random), 0.0) for random in checkpoint.deletes), default=0.0)
         if age >= grace and checkpoint.key not in used and not report.blocked:
             report.ended.append(checkpoint)
-        elif checkpoint.key not in {each.key for each in report.deleted}:
+        elif checkpoint.key not in just_deleted:
             report.waiting.append(Waiting(checkpoint, max(grace - age, 0.0), checkpoint.key in used))
     report.given_up = [key for key in history.begun if ages.youngest.get(paths.begun_name(*key), 0.0) >= grace]
 
@@ -148,10 +96,6 @@ def _find_ended(report: PruneReport, history: History, ages: Ages) -> None:
 def _used(checkpoints: Sequence[Checkpoint]) -> set[SaveKey]:
     """The saves whose data these use."""
     return {use for checkpoint in checkpoints for version in checkpoint.versions for use in version.uses}
-
-
-def _register(checkpoint: Checkpoint) -> str:
-    return paths.manifest_name(*checkpoint.key, version=1)
 
 
 def _mark(checkpoint: Checkpoint, random: str) -> str:
@@ -169,39 +113,41 @@ def _read_back(opened: Opened, report: PruneReport, history: History, *, read_da
         raise CorruptError(message, hint=f"run: ckpt verify {health.key} --run {report.run}")
 
 
-def _delete(opened: Opened, report: PruneReport, observer: Observer) -> None:
+def _foresee(opened: Opened, report: PruneReport, observer: Observer) -> None:
+    """Count what would be removed now: what the rules delete only now has its grace period before it."""
+    before = _orphan_times(opened, report)
+    for _ in report.ended:
+        observer(Progress("prune", 1, len(report.ended)))
+    report.removal.remove_checkpoints(opened, report.run, report.ended)
+    _sweep(opened, report, before)
+
+
+def _carry_out(opened: Opened, report: PruneReport, observer: Observer) -> None:
+    """Put the delete marks, then remove what is past its grace period as it stands with them."""
     for checkpoint in report.deleted:
         with protocol_errors():
             opened.group.delete(report.run, *checkpoint.key)
         observer(Progress("prune", 1, len(report.deleted)))
-
-
-def _collect(opened: Opened, report: PruneReport, observer: Observer) -> None:
-    """Remove what is past its grace period, as it stands now that the marks are put.
-
-    The times come first: whatever is put later belongs to a save that the history may not show.
-    """
-    before = _times(opened, report)
-    with protocol_errors():
-        history = opened.group.history(report.run)
-    ages = vote_ages(opened, report.run)
+    before = _orphan_times(opened, report)
+    history, ages = _read(opened, report.run)
     _find_ended(report, history, ages)
     for checkpoint in list(report.ended):
-        if not (report.dry_run or _end(opened, report, checkpoint, ages)):
+        if not _end(opened, report, checkpoint, ages):
             report.ended.remove(checkpoint)
         observer(Progress("prune", 1, len(report.ended)))
     report.removal.remove_checkpoints(opened, report.run, report.ended)
-    if not report.dry_run:
-        _bury(opened, report)
-    if not report.blocked:
-        _sweep(opened, report, before)
-    if not report.dry_run:
-        with protocol_errors():
-            opened.group.clear(report.run)
+    _bury(opened, report)
+    _sweep(opened, report, before)
+    with protocol_errors():
+        opened.group.clear(report.run)
 
 
-def _times(opened: Opened, report: PruneReport) -> dict[str, datetime]:
-    """The times, by the clocks of the targets in reach, before which what nothing names is an orphan."""
+def _orphan_times(opened: Opened, report: PruneReport) -> dict[str, datetime]:
+    """The times, by the clocks of the targets in reach, before which what nothing names is an orphan.
+
+    Taken before the history is read that says what is named: what is put later may belong to a save that it doesn't
+    show.
+    """
     grace = timedelta(seconds=report.rules.grace_seconds * (1 + CLOCK_MARGIN))
     times = {}
     for name, reply in opened.on_targets(target_time).items():
@@ -232,7 +178,9 @@ def _bury(opened: Opened, report: PruneReport) -> None:
 
 
 def _sweep(opened: Opened, report: PruneReport, before: Mapping[str, datetime]) -> None:
-    """Remove the orphans, by what is named now that registers are closed."""
+    """Remove the orphans, by what is named now that registers are closed; none where something couldn't be read."""
+    if report.blocked:
+        return
     with protocol_errors():
         history = opened.group.history(report.run)
     report.blocked = [problem.message for problem in history.problems if problem.fatal]

@@ -1,0 +1,67 @@
+"""What a prune tells: of each checkpoint whether it stays, and what is removed, waits, or had to be left."""
+
+from dataclasses import dataclass, field
+
+from ckptstore.operations.keeping import Choice
+from ckptstore.operations.removal import Removal
+from ckptstore.retention import Retention
+from manifests import Checkpoint
+from manifests.paths import SaveKey
+
+__all__ = ["PruneReport", "Waiting"]
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A deleted checkpoint that still keeps its data: for so many `seconds`, or as long as `used`."""
+
+    checkpoint: Checkpoint
+    seconds: float
+    used: bool = False
+
+
+@dataclass
+class PruneReport:
+    """What is to be done, or was.
+
+    choices   the live checkpoints: kept, and why, or deleted
+    ended     deleted checkpoints past their grace period: their data goes
+    waiting   deleted checkpoints that can still be undeleted
+    given_up  saves begun longer ago than the grace period that never committed
+    removal   the objects removed, orphans among them, or in a dry run those that would be now
+    blocked   why something had to be left that may be garbage
+    failed    what couldn't be done
+    """
+
+    run: str
+    rules: Retention
+    dry_run: bool
+    choices: list[Choice] = field(default_factory=list)
+    ended: list[Checkpoint] = field(default_factory=list)
+    waiting: list[Waiting] = field(default_factory=list)
+    given_up: list[SaveKey] = field(default_factory=list)
+    removal: Removal = field(default_factory=Removal)
+    blocked: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.removal.dry_run = self.dry_run
+
+    @property
+    def failed(self) -> list[str]:
+        """What couldn't be removed, and why."""
+        return [f"{at}: {why}" for at, why in self.removal.failed.items()]
+
+    @property
+    def deleted(self) -> list[Checkpoint]:
+        """The live checkpoints that the rules don't keep."""
+        return [choice.checkpoint for choice in self.choices if not choice.keep]
+
+    @property
+    def left(self) -> list[str]:
+        """Why something was left that should have gone."""
+        return [*self.blocked, *self.failed]
+
+    @property
+    def exit_code(self) -> int:
+        """0, or 1 where something was left that should have gone."""
+        return 1 if self.left else 0
