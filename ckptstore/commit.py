@@ -11,8 +11,9 @@ import manifests
 from ckptstore.deadline import Deadline
 from ckptstore.errors import UsageError
 from ckptstore.events import Observer, ignore
-from ckptstore.opened import JOB, Opened, protocol_errors
+from ckptstore.opened import JOB, Opened
 from ckptstore.placement import Place, Survives, survives
+from ckptstore.protocolerrors import protocol_errors
 from ckptstore.save.copies import copies_wanted, put_copies
 from ckptstore.save.shard import SavedShard, ShardSaver
 from ckptstore.tolerance import weakest

@@ -7,9 +7,8 @@ a pickle. Whoever must be picklable holds a `Config` and calls `shared`.
 import atexit
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -18,22 +17,16 @@ import msgspec
 import manifests
 from ckptstore.config import Config
 from ckptstore.errors import (
-    CkptStoreError,
-    CommitInDoubt,
     ConflictError,
-    CorruptError,
     ForkedClient,
-    NotFoundError,
-    OutOfReach,
     StoreClosed,
     TargetError,
     TargetUnavailable,
-    TargetUnusable,
     ToleranceError,
-    UsageError,
 )
 from ckptstore.identity import why_no_puts, why_not
 from ckptstore.placement import Place, Survives, place_stripe, survives
+from ckptstore.protocolerrors import protocol_errors
 from ckptstore.targets import Target, TargetRegister, open_target
 from manifests import paths
 
@@ -48,7 +41,7 @@ JOB = paths.new_token()[:16]
 T = TypeVar("T")
 P = ParamSpec("P")
 
-__all__ = ["JOB", "Opened", "protocol_errors", "release", "shared"]
+__all__ = ["JOB", "Opened", "release", "shared"]
 
 
 class Opened:
@@ -215,35 +208,6 @@ class Session:
         """The name of the next save."""
         self.begun += 1
         return self.name, self.begun
-
-
-@contextmanager
-def protocol_errors() -> Iterator[None]:
-    """Turn the commit protocol's errors into ours, by what a handler would do about them."""
-    try:
-        yield
-    except manifests.ManifestError as error:
-        kind, hint = _PROTOCOL_ERRORS.get(type(error), (CorruptError, "run: ckpt verify"))
-        raise kind(error.message, hint=hint, **error.fields) from error
-
-
-_PROTOCOL_ERRORS: dict[type[manifests.ManifestError], tuple[type[CkptStoreError], str]] = {
-    manifests.Fenced: (ConflictError, "a newer session saves this run: stop this job, or open the run again"),
-    manifests.Voided: (ConflictError, "the save was given up as dead and collected: save again"),
-    manifests.BeingCollected: (ConflictError, "it can't be undeleted any more; see what is left with: ckpt ls"),
-    manifests.Conflict: (ConflictError, "look at what is there with: ckpt log"),
-    manifests.InDoubt: (CommitInDoubt, "look with: ckpt ls; what is listed there is committed"),
-    manifests.NoQuorum: (OutOfReach, "run: ckpt doctor"),
-    manifests.Unavailable: (OutOfReach, "run: ckpt doctor"),
-    manifests.NotAStore: (NotFoundError, "make it a store with: ckpt init"),
-    manifests.NotConditional: (
-        TargetUnusable,
-        "give that target commit = false: it takes fragments, never manifests",
-    ),
-    manifests.NoSuchCheckpoint: (NotFoundError, "run: ckpt ls"),
-    manifests.NotUnderstood: (UsageError, "upgrade ckptstore: this run holds what a newer release wrote"),
-    manifests.NewerFormat: (UsageError, "upgrade ckptstore: this run holds what a newer release wrote"),
-}
 
 
 _SHARED: dict[tuple[int, bytes], Opened] = {}

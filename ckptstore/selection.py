@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ckptstore.errors import CkptStoreError, CorruptError, NotFoundError, OutOfReach, TargetError, UsageError
-from ckptstore.opened import Opened, protocol_errors
+from ckptstore.opened import Opened
+from ckptstore.protocolerrors import protocol_errors
 from manifests import Checkpoint, History, Manifest, Problem, paths
 
 __all__ = ["Selector", "key_of", "refuse_lost_votes", "select", "select_all", "select_deleted", "select_from"]

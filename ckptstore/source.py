@@ -15,7 +15,8 @@ from ckptstore.load.documents import fetch_document, fetch_record
 from ckptstore.load.fetch import Fetcher
 from ckptstore.load.plan import Request, Shard, box_runs
 from ckptstore.load.reader import read
-from ckptstore.opened import Opened, protocol_errors
+from ckptstore.opened import Opened
+from ckptstore.protocolerrors import protocol_errors
 from manifests import Chunk, Index, Manifest, ShardRecord, TensorEntry, paths
 
 Address = tuple[str, tuple[int, ...]]

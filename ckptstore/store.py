@@ -19,8 +19,9 @@ from ckptstore.config import Config
 from ckptstore.errors import CkptStoreError, ConfigError, TargetError
 from ckptstore.events import Observer, ignore
 from ckptstore.names import check_run, check_tag, is_run
-from ckptstore.opened import Opened, protocol_errors, release, shared
+from ckptstore.opened import Opened, release, shared
 from ckptstore.placement import Survives
+from ckptstore.protocolerrors import protocol_errors
 from ckptstore.retention import Retention
 from ckptstore.selection import Selector, select_deleted, select_from
 from ckptstore.targets import Reason

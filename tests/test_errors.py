@@ -10,7 +10,7 @@ import pytest
 import manifests
 from ckptstore import errors
 from ckptstore.errors import CkptStoreError, TargetError
-from ckptstore.opened import _PROTOCOL_ERRORS, protocol_errors
+from ckptstore.protocolerrors import _PROTOCOL_ERRORS, protocol_errors
 from ckptstore.targets import Reason
 
 CLASSES = [getattr(errors, name) for name in errors.__all__]

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 
 FLOORS = [
     {"errors", "events", "dtypes", "deadline"},
-    {"placement", "names", "header", "retention", "preemption"},
+    {"placement", "names", "header", "retention", "preemption", "protocolerrors"},
     {"config", "buffers"},
     {"targets", "tolerance"},
     {"save", "load", "identity"},

@@ -80,7 +80,7 @@ class Call:
 
     def history(self, run: str | None = None) -> "History":
         """What a run holds. Raises `OutOfReach`, and `NotFoundError` where there is no store."""
-        from ckptstore.opened import protocol_errors
+        from ckptstore.protocolerrors import protocol_errors
 
         with protocol_errors():
             return self.opened.group.history(run or self.run)

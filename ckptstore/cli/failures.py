@@ -91,7 +91,7 @@ def _ours(error: BaseException) -> CkptStoreError | None:
 
 
 def _protocol_error(error: Exception) -> CkptStoreError | None:
-    from ckptstore.opened import protocol_errors
+    from ckptstore.protocolerrors import protocol_errors
 
     try:
         with protocol_errors():

@@ -16,7 +16,7 @@ def log(call: Call) -> int:
     Saves begun, committed, repaired, voided, deleted, undeleted, tagged. Times (UTC) are those of the clocks of
     whoever did it; nothing is decided by them.
     """
-    from ckptstore.opened import protocol_errors
+    from ckptstore.protocolerrors import protocol_errors
 
     with protocol_errors():
         events = call.opened.group.log(call.run)

@@ -22,9 +22,10 @@ from ckptstore.errors import (
     TargetError,
     TargetUnusable,
 )
-from ckptstore.opened import Opened, protocol_errors
+from ckptstore.opened import Opened
 from ckptstore.operations.quorums import Quorums, losses_saving_survives, quorums_of
 from ckptstore.placement import Survives
+from ckptstore.protocolerrors import protocol_errors
 from ckptstore.targets import Target
 from ckptstore.targets.probe import probe_target
 from manifests import FormatError, Identity, paths

@@ -11,11 +11,12 @@ import msgspec
 
 from ckptstore.errors import TargetError
 from ckptstore.load.documents import fetch_document, fetch_record, fetch_stored
-from ckptstore.opened import Opened, protocol_errors
+from ckptstore.opened import Opened
 from ckptstore.operations.health import CheckpointHealth
 from ckptstore.operations.rebuild import carry_out, plan_rebuild
 from ckptstore.operations.survey import ShardSurvey
 from ckptstore.placement import Place, Survives, survives
+from ckptstore.protocolerrors import protocol_errors
 from ckptstore.save.copies import copies_wanted, put_copies
 from ckptstore.tolerance import record_survives, weakest
 from manifests import Checkpoint, Copy, Index, Reference, ShardRecord, ShardReference, Tolerance, pack, paths

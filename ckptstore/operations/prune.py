@@ -10,12 +10,13 @@ from datetime import datetime, timedelta
 
 from ckptstore.errors import CkptStoreError, CorruptError, TargetError, UsageError
 from ckptstore.events import Observer, Progress, ignore
-from ckptstore.opened import Opened, protocol_errors
+from ckptstore.opened import Opened
 from ckptstore.operations.ages import Ages, target_time, vote_ages
 from ckptstore.operations.inventory import named_by
 from ckptstore.operations.keeping import Choice, choose
 from ckptstore.operations.prune_report import PruneReport, Waiting
 from ckptstore.operations.verify import check
+from ckptstore.protocolerrors import protocol_errors
 from ckptstore.retention import Retention
 from manifests import Checkpoint, History, paths
 from manifests.paths import SaveKey

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 import manifests
 from ckptstore.errors import CkptStoreError, ObjectNotFound
-from ckptstore.opened import Opened, protocol_errors
+from ckptstore.opened import Opened
+from ckptstore.protocolerrors import protocol_errors
 from ckptstore.targets import Target
 from manifests import FormatError, Identity, paths
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 import manifests
 from ckptstore.errors import CkptStoreError, ObjectNotFound, UsageError
 from ckptstore.events import Observer, Progress, ignore
-from ckptstore.opened import Opened, protocol_errors
+from ckptstore.opened import Opened
 from ckptstore.operations.health import VerifyReport, to_check, unreadable
 from ckptstore.operations.mend import Mender, RepairResult
 from ckptstore.operations.readmit import readmit_targets
 from ckptstore.operations.verify import check
 from ckptstore.placement import Place
+from ckptstore.protocolerrors import protocol_errors
 from ckptstore.selection import Selector, key_of
 
 __all__ = ["RepairReport", "RepairResult", "repair"]

@@ -22,9 +22,10 @@ from ckptstore.errors import (
     TargetUnusable,
     UsageError,
 )
-from ckptstore.opened import Opened, protocol_errors
+from ckptstore.opened import Opened
 from ckptstore.operations.quorums import Quorums, quorums_of, tolerated
 from ckptstore.placement import Survives, full_tolerance
+from ckptstore.protocolerrors import protocol_errors
 from ckptstore.targets import Target, TargetRegister
 from ckptstore.targets.base import Reason
 from ckptstore.targets.probe import Capabilities, probe_target

@@ -12,11 +12,12 @@ from ckptstore.errors import CkptStoreError, CorruptError, OutOfReach
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.load.documents import fetch_document, fetch_record
 from ckptstore.load.plan import Shard
-from ckptstore.opened import Opened, protocol_errors
+from ckptstore.opened import Opened
 from ckptstore.operations.findings import Finding
 from ckptstore.operations.health import CheckpointHealth, VerifyReport, beside, to_check, told, unreadable
 from ckptstore.operations.survey import survey_document, survey_shard
 from ckptstore.placement import Survives, full_tolerance, survives
+from ckptstore.protocolerrors import protocol_errors
 from ckptstore.save.copies import copies_wanted
 from ckptstore.selection import Selector, key_of
 from ckptstore.tolerance import record_survives, stripe_survives, weakest

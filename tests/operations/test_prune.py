@@ -10,8 +10,8 @@ import pytest
 
 from ckptstore.commit import Commit
 from ckptstore.errors import AccessDenied, ConflictError, CorruptError, NotFoundError, UsageError
-from ckptstore.opened import protocol_errors
 from ckptstore.operations.prune import PruneReport, prune
+from ckptstore.protocolerrors import protocol_errors
 from ckptstore.retention import Retention
 from ckptstore.selection import Selector
 from ckptstore.targets.fault import unavailable

@@ -7,10 +7,10 @@ import numpy as np
 
 from ckptstore.errors import CkptStoreError
 from ckptstore.load.plan import Request, Runs
-from ckptstore.opened import protocol_errors
 from ckptstore.operations.findings import Finding
 from ckptstore.operations.health import VerifyReport
 from ckptstore.operations.verify import verify
+from ckptstore.protocolerrors import protocol_errors
 from ckptstore.selection import Selector, key_of, select_from
 from ckptstore.source import Source
 from manifests import ManifestError, paths
