@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ckptstore.errors import CkptStoreError
     from ckptstore.preemption import finish_on_sigterm
     from ckptstore.retention import Retention
-    from ckptstore.store import Run, Store
+    from ckptstore.run import Run
+    from ckptstore.store import Store
     from ckptstore.store import open_store as open  # noqa: A004 - `ckptstore.open` is the name users know
     from ckptstore.tolerant import SaveFailedWarning, TolerantRun
 
@@ -42,7 +43,7 @@ _HOMES = {
     "CkptStoreError": ("errors", "CkptStoreError"),
     "Config": ("config", "Config"),
     "Retention": ("retention", "Retention"),
-    "Run": ("store", "Run"),
+    "Run": ("run", "Run"),
     "SaveFailedWarning": ("tolerant", "SaveFailedWarning"),
     "Store": ("store", "Store"),
     "TargetConfig": ("config", "TargetConfig"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ckptstore.checkpoint import Checkpoint
 from ckptstore.errors import CkptStoreError, CommitInDoubt, OutOfReach, SaveStalled, TargetError, ToleranceError
-from ckptstore.store import Run
+from ckptstore.run import Run
 
 if TYPE_CHECKING:
     from ckptstore.dcp.saver import SaveHandle

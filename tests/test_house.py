@@ -20,6 +20,7 @@ FLOORS = [
     {"commit", "selection"},
     {"source", "checkpoint"},
     {"dcp", "operations"},
+    {"run"},
     {"store"},
     {"tolerant"},
     {"demo"},

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ckptstore.config import Config
     from ckptstore.events import Observer
     from ckptstore.opened import Opened
-    from ckptstore.store import Run
+    from ckptstore.run import Run
     from manifests import History
 
 StoreOption = Annotated[
@@ -74,7 +74,7 @@ class Call:
     @cached_property
     def training(self) -> "Run":
         """The run, as the Python API has it."""
-        from ckptstore.store import Run
+        from ckptstore.run import Run
 
         return Run(self.opened.config, self.run)
 

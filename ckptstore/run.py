@@ -1,0 +1,249 @@
+"""One training run of a store, in the Python API: save, load, list, verify, repair, delete, prune, tag."""
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ckptstore.checkpoint import Checkpoint
+from ckptstore.config import Config
+from ckptstore.errors import CkptStoreError
+from ckptstore.events import Observer, ignore
+from ckptstore.names import check_tag
+from ckptstore.opened import Opened, shared
+from ckptstore.placement import Survives
+from ckptstore.protocolerrors import protocol_errors
+from ckptstore.retention import Retention
+from ckptstore.selection import Selector, select_deleted, select_from
+from ckptstore.targets import Reason
+from manifests import History, Manifest
+
+if TYPE_CHECKING:  # torch is imported when a state is saved or loaded, never to look at a store
+    from ckptstore.dcp.saver import SaveHandle
+    from ckptstore.dcp.state import LoadReport
+    from ckptstore.operations.prune import PruneReport
+    from ckptstore.operations.repair import RepairReport
+    from ckptstore.operations.verify import VerifyReport
+
+__all__ = ["Run"]
+
+
+class Run:
+    """One training run of a store."""
+
+    def __init__(self, config: Config, name: str) -> None:
+        self.config = config
+        self.name = name
+
+    @property
+    def _opened(self) -> Opened:
+        return shared(self.config)
+
+    def _history(self) -> History:
+        with protocol_errors():
+            return self._opened.group.history(self.name)
+
+    def check(self) -> Survives:
+        """Whether a save would go, to be called before training begins; returns what it would survive the loss of.
+
+        Raises the error of a target that refuses (`AccessDenied`, `NoSpace`, `TargetUnusable`) or whose bucket or
+        directory is not there; `ToleranceError`, `OutOfReach` where too few are in reach. Leaves nothing behind.
+        """
+        opened = self._opened
+        places, failed = opened.writable()
+        for error in {**failed, **opened.refusals([place.target for place in places])}.values():
+            if not error.transient or error.fields.get("reason") == Reason.GONE:
+                raise error
+        return opened.reachable_tolerance(opened.ready_to_save())
+
+    def save(
+        self,
+        state_dict: dict[str, Any],
+        *,
+        step: int | None = None,
+        name: str | None = None,
+        user: dict[str, Any] | None = None,
+        process_group: Any = None,
+        observer: Observer = ignore,
+    ) -> Checkpoint:
+        """Save and commit; every rank calls it and gets the checkpoint.
+
+        The name is `step-<step>` unless given. Raises `UsageError` family before anything is written,
+        `ToleranceError`, `ConflictError`, `CommitInDoubt`, `SaveStalled`; first what a background save of the run
+        failed with, if nobody has been told. Ranks talk on a gloo group of their own, and wait no longer than
+        `save_timeout`; on a `process_group` given, as long as that does.
+        """
+        from ckptstore.dcp.saver import Saver
+
+        saver = Saver.of(self.config, self.name)
+        manifest = saver.save(state_dict, step=step, name=name, user=user, group=process_group, observer=observer)
+        return self._committed(manifest, process_group)
+
+    def save_async(
+        self,
+        state_dict: dict[str, Any],
+        *,
+        step: int | None = None,
+        name: str | None = None,
+        user: dict[str, Any] | None = None,
+        observer: Observer = ignore,
+    ) -> "SaveHandle[Checkpoint]":
+        """Copy the state and save it in the background, on a process group of its own; every rank calls it.
+
+        Waits for the save before, and raises what that raised unless its `result()` did already. What nobody asked
+        for is raised by the next save or by `Store.close`, else told at exit, with exit status 1.
+        """
+        from ckptstore.dcp.saver import Saver
+
+        saver = Saver.of(self.config, self.name)
+        return saver.save_async(
+            state_dict, step=step, name=name, user=user, observer=observer, wrap=lambda save: self._committed(save())
+        )
+
+    def _committed(self, manifest: Manifest, process_group: Any = None) -> Checkpoint:
+        """The checkpoint just saved; rank 0 prunes, if that is automatic. Its failure fails no save."""
+        from ckptstore.dcp.together import leads
+
+        if self.config.retention.automatic and leads(process_group):
+            try:
+                left = self.prune().left
+            except CkptStoreError as error:
+                left = [str(error)]
+            if left:
+                warnings.warn(f"run {self.name} could not be pruned of everything: {'; '.join(left)}", stacklevel=3)
+        return Checkpoint.of(manifest)
+
+    def load(
+        self,
+        state_dict: dict[str, Any],
+        *,
+        step: int | str | None = None,
+        name: str | None = None,
+        strict: bool = True,
+        allow_cast: bool = False,
+        process_group: Any = None,
+        observer: Observer = ignore,
+    ) -> "LoadReport":
+        """Load in place, every rank its part; rank 0 decides which checkpoint. The latest unless told.
+
+        `step` may be a number, "latest" or "tag:best". `strict`: keys missing or unexpected raise `KeyMismatch`; else
+        they are reported, and what is missing keeps its value. An empty `state_dict` is filled with all there is.
+        """
+        from ckptstore.dcp.state import load_state
+
+        return load_state(
+            self.config,
+            self.name,
+            state_dict,
+            selector=_selector(step, name),
+            strict=strict,
+            allow_cast=allow_cast,
+            group=process_group,
+            observer=observer,
+        )
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """The live checkpoints, oldest first; the last one is the latest."""
+        return [Checkpoint.of(c.manifest, c.tags) for c in self._history().checkpoints]
+
+    def latest(self) -> Checkpoint:
+        """The newest session's last save. Raises `NotFoundError`."""
+        found = select_from(self._history(), Selector())
+        return Checkpoint.of(found.manifest, found.tags)
+
+    def verify(
+        self,
+        step: int | str | None = None,
+        *,
+        read_data: bool = False,
+        subset: float = 1.0,
+        observer: Observer = ignore,
+    ) -> "VerifyReport":
+        """Check that all of one checkpoint, or of all, is there; with `read_data` every digest too. Writes nothing."""
+        from ckptstore.operations.verify import verify
+
+        selector = None if step is None else _selector(step)
+        return verify(self._opened, self.name, selector, read_data=read_data, subset=subset, observer=observer)
+
+    def repair(
+        self,
+        step: int | str | None = None,
+        *,
+        replace: Mapping[str, str] | None = None,
+        observer: Observer = ignore,
+    ) -> "RepairReport":
+        """Put back what is missing or damaged, of one checkpoint or all. `replace`: {target gone: target instead}."""
+        from ckptstore.operations.repair import repair
+
+        selector = None if step is None else _selector(step)
+        return repair(self._opened, self.name, selector, replace=replace or {}, observer=observer)
+
+    def delete(self, step: int | str | Selector) -> Checkpoint:
+        """Hide a checkpoint: it is not listed any more, and doesn't load. Of several saves of a step the newest.
+
+        A mark is put on it and nothing else: its data stays until a `prune` after the grace period, and until then
+        `undelete` takes the mark back. Raises `NotFoundError`, `CommitInDoubt`, `OutOfReach`, as do all that put marks.
+        """
+        found = select_from(self._history(), _selector(step))
+        with protocol_errors():
+            self._opened.group.delete(self.name, *found.key)
+        return Checkpoint.of(found.manifest, found.tags)
+
+    def undelete(self, step: int | str | Selector) -> Checkpoint:
+        """Take the delete mark from a checkpoint: it is listed and loads again."""
+        found = select_deleted(self._history(), _selector(step))
+        with protocol_errors():
+            self._opened.group.undelete(self.name, *found.key)
+        return Checkpoint.of(found.manifest, found.tags)
+
+    def prune(
+        self,
+        rules: Retention | None = None,
+        *,
+        sweep_only: bool = False,
+        dry_run: bool = False,
+        read_data: bool = False,
+        unsafe_allow_remove_all: bool = False,
+        observer: Observer = ignore,
+    ) -> "PruneReport":
+        """Delete what the rules don't keep; remove what was deleted, given up or orphaned a grace period ago.
+
+        `rules`: those of store.toml unless given. `sweep_only`: delete nothing that is live. `read_data`: first read
+        every byte of the checkpoint that will be the latest, not only ask for its objects. Raises `UsageError` for
+        rules that keep nothing, unless `unsafe_allow_remove_all`.
+        """
+        from ckptstore.operations.prune import prune
+
+        return prune(
+            self._opened,
+            self.name,
+            rules or self.config.retention,
+            sweep_only=sweep_only,
+            dry_run=dry_run,
+            read_data=read_data,
+            allow_nothing=unsafe_allow_remove_all,
+            observer=observer,
+        )
+
+    def tag(self, step: int | str | Selector, tag: str) -> Checkpoint:
+        """Give a checkpoint a tag, and take it from the one that had it: `load(step="tag:best")` finds it.
+
+        Raises `UsageError` for what can't be a tag.
+        """
+        check_tag(tag)
+        found = select_from(self._history(), _selector(step))
+        with protocol_errors():
+            self._opened.group.tag(self.name, *found.key, tag)
+        return Checkpoint.of(found.manifest, sorted({*found.tags, tag}))
+
+    def untag(self, tag: str) -> Checkpoint:
+        """Take a tag from the checkpoint that has it. Raises `NotFoundError` where none has."""
+        found = select_from(self._history(), Selector(tag=check_tag(tag)))
+        with protocol_errors():
+            self._opened.group.untag(self.name, tag)
+        return Checkpoint.of(found.manifest, [each for each in found.tags if each != tag])
+
+
+def _selector(step: int | str | Selector | None, name: str | None = None) -> Selector:
+    if isinstance(step, Selector):
+        return step
+    return Selector.parse(step) if isinstance(step, str) else Selector(step=step, name=name)
