@@ -7,11 +7,12 @@ from typing import Literal
 import msgspec
 
 from manifests import change, collect, commit, heal, marks, membership, paths
-from manifests.history import History, read_history
+from manifests.history import History
 from manifests.log import Event, read_log
 from manifests.paths import SaveKey
 from manifests.problems import Problem
 from manifests.quorum import Scope, View, survey, with_view
+from manifests.reading import read_history
 from manifests.registers import Register, Steps, T, drive
 from manifests.schema import Manifest, Members
 from manifests.standing import TargetStanding
@@ -179,7 +180,7 @@ class Group:
         return self._attempt(lambda view: read_history(view, run, own=own, every_copy=every_copy))
 
     def glimpse(self, run: str) -> History:
-        """Read what can be seen of a run with fewer targets than a reading takes; see `history.read_history`."""
+        """Read what can be seen of a run with fewer targets than a reading takes; see `reading.read_history`."""
         return self._drive(with_view(self._scope, None, lambda view: read_history(view, run, glimpse=True), survey))
 
     def log(self, run: str) -> tuple[Event, ...]:

@@ -8,9 +8,10 @@ from collections.abc import Collection, Iterable
 
 from manifests.commit import put_mark
 from manifests.errors import BeingCollected, NoSuchCheckpoint, NotUnderstood
-from manifests.history import Checkpoint, History, read_history
+from manifests.history import Checkpoint, History
 from manifests.paths import SaveKey
 from manifests.quorum import Scope, with_view
+from manifests.reading import read_history
 from manifests.registers import Steps
 from manifests.schema import Mark
 

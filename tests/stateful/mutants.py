@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from manifests import collect, commit, heal, history, marks, membership, paths, quorum, standing, votes
+from manifests import collect, commit, heal, marks, membership, paths, quorum, reading, standing, votes
 from manifests.errors import InDoubt
 from manifests.quorum import Scope, View, with_view
 from manifests.registers import Batch, Request, Steps
@@ -185,7 +185,7 @@ def a_vote_that_vanished_is_not_missed() -> Iterator[None]:
         return True
         yield Batch(())
 
-    with mock.patch.object(history, "_find_collected", shrugging):
+    with mock.patch.object(reading, "_find_collected", shrugging):
         yield
 
 

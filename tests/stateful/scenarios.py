@@ -12,8 +12,9 @@ from explorer import Budget, Explorer, World
 from manifests import collect, commit, heal, marks, membership, quorum
 from manifests.errors import ManifestError
 from manifests.group import Group, init_store
-from manifests.history import History, read_history
+from manifests.history import History
 from manifests.quorum import Scope, View, with_view
+from manifests.reading import read_history
 from manifests.registers import Steps, drive
 from manifests.schema import Mark
 from manifests.testing import MemoryRegister, save_manifest

@@ -14,8 +14,9 @@ from stepping import Fault, Operation, run
 
 from manifests import change, collect, commit, heal, marks, membership, paths
 from manifests.errors import ManifestError, NoQuorum, NotAStore
-from manifests.history import History, SaveKey, order, read_history
+from manifests.history import History, SaveKey, order
 from manifests.quorum import Scope, survey, with_view
+from manifests.reading import read_history
 from manifests.registers import Steps
 from manifests.schema import Members
 from manifests.testing import MemoryRegister, save_manifest
