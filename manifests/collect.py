@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import Literal
 
 from manifests import marks, paths
+from manifests.casting import complete_vote
 from manifests.commit import put_mark, void
 from manifests.errors import InDoubt
 from manifests.paths import SaveKey
@@ -18,7 +19,7 @@ from manifests.quorum import Scope, View
 from manifests.registers import Batch, Request, Steps
 from manifests.schema import Begun, Manifest, Mark
 from manifests.seal import seal
-from manifests.votes import Votes, complete_vote, list_votes, read_copies, vote_path, votes_in
+from manifests.votes import Votes, list_votes, read_copies, vote_path, votes_in
 
 _SPENT = (paths.MANIFESTS, paths.MARKS, paths.BEGUN, paths.VOIDING)
 """The folders that `clear` empties, in this order: a target never shows a manifest without the mark that deletes it."""

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from manifests import paths
+from manifests.casting import Tally, cast, complete_vote
 from manifests.errors import Conflict, Fenced, InDoubt, ManifestError, NoQuorum, Voided
 from manifests.quorum import Scope, View, attempts, no_quorum, read_view, votes_needed, with_view
 from manifests.registers import Batch, Steps
 from manifests.schema import Begun, Manifest, Mark, Session
 from manifests.seal import seal, unseal
-from manifests.votes import Tally, cast, complete_vote, list_votes, votes_in
+from manifests.votes import list_votes, votes_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Votes: casting one on the targets that count, and reading those of a run back.
+"""The votes of a run: where they lie on a target, and reading them back.
 
 Everything that is a vote lies under the incarnation of its target (`paths.commit_prefix`): one that was meant
 for an incarnation since forgotten lands where nobody looks. Inside that prefix the names, and the bytes, are
@@ -10,36 +10,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from manifests import paths
-from manifests.errors import InDoubt, ManifestError, NotUnderstood, Unavailable, UnsafeName, WrongValue
+from manifests.errors import ManifestError, NotUnderstood, Unavailable, UnsafeName, WrongValue
 from manifests.paths import SaveKey
-from manifests.quorum import Scope, View, attempts, no_quorum, read_view, votes_needed
+from manifests.quorum import View
 from manifests.registers import Batch, Request, Steps
 from manifests.schema import Begun, Manifest, Mark, Session
 from manifests.seal import unseal
 from manifests.stored import Document
 from manifests.validation import check_understood
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """What casting a vote found: targets that `held` it at one instant, and `others`: what else is under its name.
-
-    `failed`: the targets that did not answer, and why.
-    """
-
-    held: frozenset[str]
-    others: Mapping[str, bytes]
-    failed: Mapping[str, Unavailable] = field(default_factory=dict)
-
-    def is_hopeless(self, view: View) -> bool:
-        """Tell whether casting it again soon can't complete it: too few targets are left that might take it."""
-        return not view.is_complete([t for t in view.valid if t not in self.failed or not self.failed[t].is_final])
-
-    @property
-    def reasons(self) -> str:
-        """Why targets failed, to end a message with."""
-        told = "; ".join(sorted(str(error) for error in self.failed.values()))
-        return f" ({told})" if told else ""
 
 
 @dataclass(slots=True)
@@ -61,52 +39,6 @@ class Votes:
 def vote_path(view: View, target: str, run: str, name: str) -> str:
     """Return the full path of the vote `name` of `run` on `target`."""
     return paths.commit_prefix(run, view.incarnation(target)) + name
-
-
-def cast(view: View, run: str, name: str, data: bytes, before: tuple[str, bytes] | None = None) -> Steps[Tally]:
-    """Put a vote on every target that counts and find out where it counts.
-
-    The vote is put if absent and read back; only when that has ended on all targets is each holder asked
-    whether it still has the incarnation that the vote was put under. So there is an instant at which all of
-    `held` had it. `before` is another vote (name and bytes), put on each target ahead of this one.
-    """
-    ahead = [before] if before else []
-    lanes = [
-        [
-            *(Request(t, "put_if_absent", vote_path(view, t, run, other), sealed) for other, sealed in ahead),
-            Request(t, "put_if_absent", vote_path(view, t, run, name), data),
-            Request(t, "get", vote_path(view, t, run, name)),
-        ]
-        for t in view.valid
-    ]
-    replies = yield Batch(lanes)
-    found = {t: lane[-1] for t, lane in zip(view.valid, replies, strict=True)}
-    others = {t: reply for t, reply in found.items() if isinstance(reply, bytes) and reply != data}
-    failed = {t: reply for t, reply in found.items() if isinstance(reply, Unavailable)}
-    held = yield from view.check([t for t, reply in found.items() if reply == data])
-    return Tally(held, others, failed)
-
-
-def complete_vote(scope: Scope, run: str, name: str, data: bytes, doubt: InDoubt) -> Steps[frozenset[str]]:
-    """Cast a vote of an own, random name until it is complete; return the targets that held it at one instant.
-
-    Raises `doubt`, with what was wrong added, where that can't be proved; NoQuorum before anything is put.
-    """
-    tally = Tally(frozenset(), {})
-    for pause in attempts():
-        if pause:
-            yield Batch((), pause)
-        view = yield from read_view(scope)
-        if not view.is_complete(view.valid):
-            if pause:
-                continue
-            raise no_quorum(view, "write", votes_needed)
-        tally = yield from cast(view, run, name, data)
-        if view.is_complete(tally.held):
-            return tally.held
-        if tally.is_hopeless(view):
-            break
-    raise InDoubt(doubt.message + tally.reasons, **doubt.fields)
 
 
 def list_votes(view: View, run: str) -> Steps[Votes]:
@@ -176,15 +108,14 @@ def _goes_on(votes: Votes, name: str, every: Collection[str], holders: tuple[str
 
 
 def _take(votes: Votes, run: str, name: str, target: str, data: bytes) -> None:
+    document: Document | ManifestError
     try:
-        document: Document | ManifestError = read_vote(run, name, data)
-        votes.data.setdefault(name, {})[target] = data
-    except NotUnderstood as error:
-        document = error
-        votes.data.setdefault(name, {})[target] = data
+        document = read_vote(run, name, data)
     except ManifestError as error:
         document = error
     votes.copies.setdefault(name, {})[target] = document
+    if isinstance(document, NotUnderstood) or not isinstance(document, ManifestError):
+        votes.data.setdefault(name, {})[target] = data  # what a newer release wrote is no damage
 
 
 def read_vote(run: str, name: str, data: bytes) -> Document:

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from manifests import collect, commit, heal, marks, membership, paths, quorum, reading, standing, votes
+from manifests import casting, collect, commit, heal, marks, membership, paths, quorum, reading, standing, votes
+from manifests.casting import Tally
 from manifests.errors import InDoubt
 from manifests.quorum import Scope, View, with_view
 from manifests.registers import Batch, Request, Steps
 from manifests.schema import Mark
-from manifests.votes import Tally
 
 
 def _unchecked(view: View, names: Collection[str]) -> Steps[frozenset[str]]:
@@ -60,7 +60,7 @@ def votes_are_checked_one_by_one() -> Iterator[None]:
         others = {t: lane[-3] for t, lane in replies.items() if isinstance(lane[-3], bytes) and lane[-3] != data}
         return Tally(frozenset(own), others)
 
-    with mock.patch("manifests.commit.cast", cast), mock.patch.object(votes, "cast", cast):
+    with mock.patch("manifests.commit.cast", cast), mock.patch.object(casting, "cast", cast):
         yield
 
 
@@ -147,7 +147,7 @@ def a_mark_counts_on_one_target() -> Iterator[None]:
 
 def _on_one(scope: Scope, run: str, name: str, data: bytes, doubt: InDoubt) -> Steps[Any]:
     view = yield from quorum.read_view(scope)
-    tally = yield from votes.cast(view, run, name, data)
+    tally = yield from casting.cast(view, run, name, data)
     if not tally.held:
         raise doubt
     return tally.held
