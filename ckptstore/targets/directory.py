@@ -24,12 +24,11 @@ from ckptstore.targets.base import (
     check_prefix,
     check_range,
 )
+from ckptstore.targets.unfinished import TEMPORARY, publish, remove_stale, write_unfinished
 
 __all__ = ["DirectoryTarget"]
 
-TEMPORARY = ".ckptstore-tmp"
 NO_FOLDER = FileNotFoundError, NotADirectoryError
-STALE_SECONDS = 3600  # a temporary file lives for one put, seconds; after an hour its writer is dead
 LINK_TRIES = 20  # each lost to a delete that removed the emptied folder between our mkdir and our link
 
 
@@ -156,7 +155,7 @@ class DirectoryTarget(Target):
             posix.open_folder(self.root, [TEMPORARY], self.name, self._seen) as temporary,
         ):
             self._sweep(temporary)
-            unfinished = _write_temporary(temporary, pieces)
+            unfinished = write_unfinished(temporary, pieces)
             try:
                 return self._publish(temporary, unfinished, folders, name, replace=replace)
             finally:
@@ -169,23 +168,18 @@ class DirectoryTarget(Target):
                 suppress(FileNotFoundError),
                 posix.open_folder(self.root, folders, self.name, self._seen) as folder,
             ):
-                created = _name_it(temporary, unfinished, folder, name, replace=replace)
+                created = publish(temporary, unfinished, folder, name, replace=replace)
                 os.fsync(folder)  # also where another was first: what we then read there must be durable
                 return created
         message = f"{self.name}: the folder of {name} or its unfinished file keeps vanishing"
         raise TargetUnavailable(message, target=self.name, path="/".join([*folders, name]), reason=Reason.BUSY)
 
     def _sweep(self, temporary: int) -> None:
-        """Remove what dead writers left, once for each opening. Ages are by the target's clock: see `_now`."""
+        """Remove what dead writers left, once for each opening."""
         if self._swept:
             return
         self._swept = True
-        now = _now(temporary)
-        with os.scandir(temporary) as entries:
-            for entry in entries:
-                with suppress(FileNotFoundError):
-                    if now - entry.stat(follow_symlinks=False).st_mtime > STALE_SECONDS:
-                        os.unlink(entry.name, dir_fd=temporary)
+        remove_stale(temporary)
 
     def _delete_in(self, folder: str, names: Sequence[str]) -> dict[str, TargetError]:
         prefix = f"{folder}/" if folder else ""
@@ -214,43 +208,6 @@ class DirectoryTarget(Target):
 
 def _entry(path: str, status: os.stat_result) -> Entry:
     return Entry(path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
-
-
-def _write_temporary(folder: int, pieces: Sequence[memoryview]) -> str:
-    """A new synced file in `folder` holding `pieces`: its name. Nothing is left of it where that fails."""
-    name = f"{os.getpid()}-{os.urandom(8).hex()}"
-    file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
-    try:
-        posix.write_fully(file, pieces)
-        os.fsync(file)
-    except BaseException:
-        os.unlink(name, dir_fd=folder)
-        raise
-    finally:
-        os.close(file)
-    return name
-
-
-def _name_it(temporary: int, unfinished: str, folder: int, name: str, *, replace: bool) -> bool:
-    if replace:
-        os.rename(unfinished, name, src_dir_fd=temporary, dst_dir_fd=folder)
-        return True
-    try:
-        os.link(unfinished, name, src_dir_fd=temporary, dst_dir_fd=folder, follow_symlinks=False)
-    except FileExistsError:
-        return False
-    except PermissionError as error:  # what file systems without hard links say (link(2): EPERM)
-        raise OSError(errno.EOPNOTSUPP, "no hard links") from error
-    return True
-
-
-def _now(folder: int) -> float:
-    """The time by the file system's own clock, which may be another machine's: that of a file made just now."""
-    name = _write_temporary(folder, [])
-    try:
-        return os.stat(name, dir_fd=folder).st_mtime
-    finally:
-        os.unlink(name, dir_fd=folder)
 
 
 def _unlink(folder: int, name: str) -> None:

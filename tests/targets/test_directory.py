@@ -13,8 +13,8 @@ import pytest
 
 from ckptstore.errors import AccessDenied, NoSpace, ObjectNotFound, ShortObject, TargetUnavailable, TargetUnusable
 from ckptstore.targets import DirectoryTarget, Reason
-from ckptstore.targets.directory import TEMPORARY
 from ckptstore.targets.posix import error_for
+from ckptstore.targets.unfinished import TEMPORARY
 
 
 @pytest.fixture
