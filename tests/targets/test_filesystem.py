@@ -12,7 +12,6 @@ from ckptstore.targets import Reason, open_target
 from ckptstore.targets.filesystemerrors import error_for
 from localstack.faults import cuts, loses_replies, performs_but_refuses, refuses
 from localstack.faulty import FaultyServer
-from tests.targets.conflicts import assert_commits_over_a_409
 
 FAST = {"client": "fsspec", "deadline": 8.0, "read_timeout": 5.0, "timeout": 5.0}
 
@@ -20,20 +19,6 @@ FAST = {"client": "fsspec", "deadline": 8.0, "read_timeout": 5.0, "timeout": 5.0
 @pytest.fixture
 def target(server):
     return open_target("f", "s3://bucket/prefix", options={"endpoint": server.endpoint, **FAST})
-
-
-def test_o31_a_409_with_the_key_absent_is_transient(target, server):
-    """Neither "exists" nor tried again: that is the protocol's."""
-    server.inject(refuses(409, "ConditionalRequestConflict"), "PutObject", times=1)
-    with pytest.raises(TargetUnavailable) as caught:
-        target.put_if_absent("m/1", b"mine")
-    assert caught.value.reason == Reason.BUSY
-    assert server.objects == {}
-    assert server.count("PutObject") == 1
-
-
-def test_o31_a_commit_over_a_409_with_the_key_absent_succeeds(target, server):
-    assert_commits_over_a_409(target, server)
 
 
 def test_o31_a_conflict_with_foreign_content_is_a_conflict(target, server):

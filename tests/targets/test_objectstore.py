@@ -16,7 +16,6 @@ from ckptstore.errors import (
 )
 from ckptstore.targets import MeterTarget, Reason, open_target
 from localstack.faults import leaves, loses_replies, performs_but_refuses, refuses, slow
-from tests.targets.conflicts import assert_commits_over_a_409
 from tests.targets.conftest import SECRET
 
 FAST = {"deadline": 3.0, "read_timeout": 0.5, "timeout": 2.0}
@@ -33,20 +32,6 @@ def target(server):
 def bare(target):
     """Without retries and health."""
     return target.inner.inner
-
-
-def test_o31_a_409_with_the_key_absent_is_transient(target, server):
-    """Neither "exists" nor tried again: that is the protocol's."""
-    server.inject(refuses(409, "ConditionalRequestConflict"), "PutObject", times=1)
-    with pytest.raises(TargetUnavailable) as caught:
-        target.put_if_absent("m/1", b"mine")
-    assert caught.value.reason == Reason.BUSY
-    assert server.objects == {}
-    assert server.count("PutObject") == 1
-
-
-def test_o31_a_commit_over_a_409_with_the_key_absent_succeeds(target, server):
-    assert_commits_over_a_409(target, server)
 
 
 def test_o31_a_409_with_foreign_content_is_a_conflict(target, server):
