@@ -37,9 +37,8 @@ class Exchange:
         """Send an answer, or its head and the first `count` bytes of its body."""
         connection, body = self._connection, answer.body
         connection.send_response(answer.status)
-        length = len(body) if answer.length is None else answer.length
         if answer.status != 204:  # noqa: PLR2004 - an answer without a body
-            answer.headers.setdefault("Content-Length", str(length))
+            answer.headers.setdefault("Content-Length", str(len(body)))
         for name, value in answer.headers.items():
             connection.send_header(name, value)
         connection.end_headers()

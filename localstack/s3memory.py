@@ -41,12 +41,11 @@ class Request:
 
 @dataclass
 class Answer:
-    """A status, headers and a body; `length` is what Content-Length says where that is not the body's."""
+    """A status, headers and a body."""
 
     status: int
     body: bytes | memoryview = b""
     headers: dict[str, str] = field(default_factory=dict)
-    length: int | None = None
 
 
 @dataclass(frozen=True)
