@@ -12,7 +12,7 @@ import manifests
 from ckptstore.errors import CkptStoreError, ObjectNotFound, UsageError
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.opened import Opened
-from ckptstore.operations.health import VerifyReport, to_check, unreadable
+from ckptstore.operations.health import CheckpointHealth, VerifyReport, to_check, unreadable
 from ckptstore.operations.mend import Mender, RepairResult
 from ckptstore.operations.readmit import readmit_targets
 from ckptstore.operations.verify import check
@@ -82,23 +82,24 @@ def _repair_run(
     places = _places(opened, replace, report)
     for checkpoint in chosen:
         health = check(opened, history, checkpoint, 1.0)
-        result = RepairResult(run, health.key, health.name, state=health.state, tolerance=health.tolerance)
-        report.checkpoints.append(result)
+        result = _result(health)
         try:
             Mender(opened, checkpoint, health, replace, places, result, dry_run=report.dry_run).mend()
         except (CkptStoreError, manifests.ManifestError) as error:
             result.failed.append(error.message)
-        if not report.dry_run and not _look_again(opened, run, result):
-            report.checkpoints.remove(result)
+        if report.dry_run or _look_again(opened, run, result):
+            report.checkpoints.append(result)
         observer(Progress("repair", 1, len(chosen)))
     if selector is None:
         for health in unreadable(history):
-            failed = [finding.detail for finding in health.findings[:1]]
-            report.checkpoints.append(
-                RepairResult(
-                    run, health.key, health.name, failed=failed, state=health.state, tolerance=health.tolerance
-                )
-            )
+            result = _result(health)
+            result.failed += [finding.detail for finding in health.findings[:1]]
+            report.checkpoints.append(result)
+
+
+def _result(health: CheckpointHealth) -> RepairResult:
+    """A result that says what was found, before anything is done about it."""
+    return RepairResult(health.run, health.key, health.name, state=health.state, tolerance=health.tolerance)
 
 
 def _heal(opened: Opened, run: str, report: RepairReport) -> None:
