@@ -29,6 +29,11 @@ class Named:
     shards: set[str] = field(default_factory=set)
     indexes: set[str] = field(default_factory=set)
 
+    def add(self, opened: Opened, checkpoint: Checkpoint) -> None:
+        """Add what a checkpoint names, in any version. Raises as `index_of`; its indexes are added all the same."""
+        self.indexes.update(copy.index.path for version in checkpoint.versions for copy in version.copies)
+        self.shards.update(shard.shard_id for shard in index_of(opened, checkpoint).shards)
+
     def has_record(self, path: str) -> bool:
         """Whether a record is one of a shard named: repair gives it a name that begins with the shard's."""
         name = path.rpartition("/")[2]
@@ -39,20 +44,22 @@ def named_by(opened: Opened, checkpoints: Iterable[Checkpoint]) -> Named:
     """What these checkpoints name, in any version. Raises `CorruptError`, `OutOfReach` for an index unreadable."""
     named = Named()
     for checkpoint in checkpoints:
-        for version in checkpoint.versions:
-            named.indexes.update(copy.index.path for copy in version.copies)
-        named.shards.update(shard.shard_id for shard in index_of(opened, checkpoint).shards)
+        named.add(opened, checkpoint)
     return named
 
 
 def index_of(opened: Opened, checkpoint: Checkpoint) -> Index:
-    """The index of a checkpoint: of its newest version, or an older one's, for repair keeps the shards' ids."""
-    for version in checkpoint.versions[:0:-1]:
+    """The index of a checkpoint: of its newest version, or an older one's, for repair keeps the shards' ids.
+
+    Raises `CorruptError`, `OutOfReach` where none can be read.
+    """
+    first, *repaired = checkpoint.versions
+    for version in reversed(repaired):
         try:
             return fetch_document(Index, version.copies[0].index, opened.targets)
         except CkptStoreError:
             continue
-    return fetch_document(Index, checkpoint.versions[0].copies[0].index, opened.targets)
+    return fetch_document(Index, first.copies[0].index, opened.targets)
 
 
 def entries_of(target: Target, run: str, named: Named) -> Iterator[Entry]:

@@ -39,7 +39,7 @@ def choose(
     """
     _refuse_unknown_tags(checkpoints, rules)
     free = [checkpoint.key for checkpoint in checkpoints if not checkpoint.tags]
-    newest = set(free[len(free) - min(rules.keep_last or 0, len(free)) :])
+    newest = set(free[-rules.keep_last :]) if rules.keep_last else set()
     reasons = {c.key: _reasons(c, rules, newest, ages[c.key]) for c in checkpoints}
     if any(reasons.values()):
         reasons[checkpoints[-1].key] = reasons[checkpoints[-1].key] or ["the latest"]

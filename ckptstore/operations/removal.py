@@ -6,7 +6,7 @@ from datetime import datetime
 
 from ckptstore.errors import CkptStoreError, TargetError
 from ckptstore.opened import Opened
-from ckptstore.operations.inventory import Named, entries_of, index_of, orphans_on
+from ckptstore.operations.inventory import Named, entries_of, orphans_on
 from ckptstore.source import batches
 from ckptstore.targets import Entry, Target
 from manifests import Checkpoint
@@ -35,9 +35,8 @@ class Removal:
             return
         named = Named()
         for checkpoint in checkpoints:
-            named.indexes.update(copy.index.path for version in checkpoint.versions for copy in version.copies)
             try:
-                named.shards.update(shard.shard_id for shard in index_of(opened, checkpoint).shards)
+                named.add(opened, checkpoint)
             except CkptStoreError as error:
                 self.failed[f"{checkpoint.session}.{checkpoint.ordinal:06d}"] = error.message
         self._remove(opened, lambda target: entries_of(target, run, named))
