@@ -90,10 +90,8 @@ class Saver:
         check_state(state)
         CheckpointSavePlanner().set_up_planner(state)  # what can't be saved is refused before it is copied
         self._settle()
-        if self._stage is None:
-            self._stage = Stage()
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="ckptstore-save")
+        self._stage = self._stage or Stage()
+        self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="ckptstore-save")
         staged = self._stage.copy(state)
         under_way = SaveUnderWay(self._named(step, name))
 

@@ -114,7 +114,9 @@ class Ranks:
 
     def _look(self) -> list[int]:
         noted = [self._noted(rank) for rank in range(dist.get_world_size())]
-        return [rank for rank, far in enumerate(noted) if far == min(noted)] if min(noted) < max(noted) else [0]
+        if min(noted) == max(noted):
+            return [0]
+        return [rank for rank, far in enumerate(noted) if far == min(noted)]
 
     def _noted(self, rank: int) -> int:
         key = f"{self._roll}/{rank}"

@@ -37,4 +37,6 @@ class Patience:
         """How long a read of so many bytes may take; None where too few are known."""
         with self._lock:
             seen = list(self._seen[nbytes.bit_length()])
-        return max(_FLOOR, _FACTOR * quantiles(seen, n=20)[-1]) if len(seen) >= _LEAST else None
+        if len(seen) < _LEAST:
+            return None
+        return max(_FLOOR, _FACTOR * quantiles(seen, n=20)[-1])

@@ -169,8 +169,9 @@ class StripeRead:
     def _rebuild(self) -> None:
         """Decode rows that lack wanted blocks, neighbouring rows with one loss pattern in one call."""
         for (present, lost), rows in groupby(self._rows, self._pattern):
-            for run in _consecutive(list(rows)) if lost else ():
-                self._decode(present, lost, run)
+            if lost:
+                for run in _consecutive(list(rows)):
+                    self._decode(present, lost, run)
 
     def _pattern(self, row: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         lost = tuple(sorted(f for f in self._rows[row] if (f, row) not in self._good))
