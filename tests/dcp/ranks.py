@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
@@ -17,6 +18,7 @@ from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 import ckptstore
 from ckptstore.config import Config
 from ckptstore.errors import TargetUnavailable
+from tests.support import make_store
 
 WORLD = 4
 
@@ -71,14 +73,17 @@ class Refusing:
         raise TargetUnavailable(f"{self.inner.name}: no room for {path}", target=self.inner.name, path=path)
 
 
-def run_on_ranks(checks: Sequence[Check], config: Config, folder: Path) -> None:
-    """Let every rank do all checks, in order; a note for each check and rank says what it came to."""
+def run_on_ranks(checks: Sequence[Check], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Let every rank do all checks on one new store, in order; in the folder returned are notes, for `assert_held`."""
+    folder = tmp_path_factory.mktemp("ranks")
+    config = make_store(tmp_path_factory.mktemp("store")).config
     context = mp.spawn(_work, (checks, config, _free_port(), str(folder)), nprocs=WORLD, join=False)
     try:
         while not context.join(timeout=5):
             pass
     except Exception as error:  # noqa: BLE001 - the notes say more than the first process that fell
         (folder / "spawn").write_text(str(error))
+    return folder
 
 
 def assert_held(check: Check, folder: Path) -> None:

@@ -17,7 +17,6 @@ from ckptstore.selection import Selector, select
 from ckptstore.source import Source
 from tests.dcp.folder import own_error
 from tests.dcp.ranks import WORLD, Ranks, Refusing, assert_held, run_on_ranks, spread, whole
-from tests.support import make_store
 
 pytestmark = [pytest.mark.timeout(240)]
 
@@ -169,10 +168,7 @@ CHECKS = [
 
 @pytest.fixture(scope="module")
 def notes(tmp_path_factory):
-    """What each check of each rank came to."""
-    folder = tmp_path_factory.mktemp("ranks")
-    run_on_ranks(CHECKS, make_store(tmp_path_factory.mktemp("store")).config, folder)
-    return folder
+    return run_on_ranks(CHECKS, tmp_path_factory)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

@@ -16,7 +16,6 @@ import ckptstore
 from ckptstore.errors import CkptStoreError, SaveStalled, ToleranceError
 from ckptstore.opened import shared
 from tests.dcp.ranks import WORLD, Ranks, Refusing, assert_held, run_on_ranks
-from tests.support import make_store
 
 TIMEOUT = 10.0
 PROBLEM_RANK = 2
@@ -142,10 +141,7 @@ CHECKS = [
 
 @pytest.fixture(scope="module")
 def notes(tmp_path_factory):
-    """What each check of each rank came to."""
-    folder = tmp_path_factory.mktemp("ranks")
-    run_on_ranks(CHECKS, make_store(tmp_path_factory.mktemp("store")).config, folder)
-    return folder
+    return run_on_ranks(CHECKS, tmp_path_factory)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
