@@ -14,6 +14,7 @@ from manifests.problems import Problem, problems_in, refuse_newer
 from manifests.quorum import View
 from manifests.registers import Batch, Request, Steps
 from manifests.schema import Manifest
+from manifests.stored import Document
 from manifests.votes import Votes, list_votes, read_copies, vote_path, votes_in, votes_that_count
 
 
@@ -135,25 +136,39 @@ def _put_right(view: View, run: str, votes: Votes, names: Collection[str]) -> St
     if not view.can_read((yield from view.check(votes.heard))):
         return None
     refuse_newer(votes)
-    holders = {name: _good_holders(votes, name) for name in names}
+    manifests = [name for name in names if paths.folder_of(name) == paths.MANIFESTS]
+    others = [name for name in names if paths.folder_of(name) != paths.MANIFESTS]
     done: list[tuple[str, str]] = []
     refusals: dict[str, str] = {}
-    for last in (False, True):
-        chosen = [name for name in names if (paths.folder_of(name) == paths.MANIFESTS) == last]
-        puts = [(name, request) for name in chosen for request in _puts(view, run, votes, name)]
-        replies = (yield Batch([[request] for _, request in puts])) if puts else ()
-        for (name, request), (reply,) in zip(puts, replies, strict=True):
-            if isinstance(reply, Unavailable) and reply.is_final:
-                refusals[request.target] = reply.message
-                continue
-            if reply is False or isinstance(reply, Unavailable):
-                return None
-            holders[name].add(request.target)
-            done.append((request.target, name))
+    for chosen in (others, manifests):
+        if not (yield from _put_all(view, run, votes, chosen, done, refusals)):
+            return None
     if (yield from view.check(votes.heard)) != votes.heard:
         return None
+    holders = {name: _good_holders(votes, name) for name in names}
+    for target, name in done:
+        holders[name].add(target)
     incomplete = [name for name in names if not view.is_complete(holders[name]) and not _only_voids(votes, name)]
     return Healed(tuple(done), tuple(incomplete), tuple(problems_in(votes)), tuple(refusals.values()))
+
+
+def _put_all(
+    view: View, run: str, votes: Votes, names: Collection[str], done: list[tuple[str, str]], refusals: dict[str, str]
+) -> Steps[bool]:
+    """Put good copies of `names`, all at once; add to `done`, and to `refusals` by target.
+
+    False: a target went out of reach, or somebody else put a vote there meanwhile.
+    """
+    puts = [(name, request) for name in names for request in _puts(view, run, votes, name)]
+    replies = (yield Batch([[request] for _, request in puts])) if puts else ()
+    for (name, request), (reply,) in zip(puts, replies, strict=True):
+        if isinstance(reply, Unavailable) and reply.is_final:
+            refusals[request.target] = reply.message
+        elif reply is False or isinstance(reply, Unavailable):
+            return False
+        else:
+            done.append((request.target, name))
+    return True
 
 
 def _good_holders(votes: Votes, name: str) -> set[str]:
@@ -166,13 +181,17 @@ def _only_voids(votes: Votes, name: str) -> bool:
     return bool(data) and all(_is_void(votes, name, target) for target in data)
 
 
+def _is_damaged(copy: Document | ManifestError) -> bool:
+    return isinstance(copy, ManifestError) and not isinstance(copy, NotUnderstood)
+
+
 def _puts(view: View, run: str, votes: Votes, name: str) -> Iterator[Request]:
     """Yield the puts that spread the good copy of one vote."""
     data = good_copy(votes, name)
     if data is None:
         return
     copies = votes.copies[name]
-    damaged = [t for t, c in copies.items() if isinstance(c, ManifestError) and not isinstance(c, NotUnderstood)]
+    damaged = [target for target, copy in copies.items() if _is_damaged(copy)]
     missing = [target for target in votes.heard if target not in votes.holders[name]]
     if _only_voids(votes, name):
         # A damaged copy may have been the save: only if enough others know of none was it a void for certain.
