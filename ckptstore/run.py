@@ -43,7 +43,7 @@ class Run:
             return self._opened.group.history(self.name)
 
     def check(self) -> Survives:
-        """Whether a save would go, to be called before training begins; returns what it would survive the loss of.
+        """Check, before training begins, that a save would succeed; returns how many losses it would survive.
 
         Raises the error of a target that refuses (`AccessDenied`, `NoSpace`, `TargetUnusable`) or whose bucket or
         directory is not there; `ToleranceError`, `OutOfReach` where too few are in reach. Leaves nothing behind.

@@ -52,7 +52,7 @@ def cast(view: View, run: str, name: str, data: bytes, before: tuple[str, bytes]
 
 
 def complete_vote(scope: Scope, run: str, name: str, data: bytes, doubt: InDoubt) -> Steps[frozenset[str]]:
-    """Cast a vote of an own, random name until it is complete; return the targets that held it at one instant.
+    """Cast a vote under a random name of its own until it is complete; return the targets that held it at one instant.
 
     Raises `doubt`, with what was wrong added, where that can't be proved; NoQuorum before anything is put.
     """

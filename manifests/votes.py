@@ -81,7 +81,7 @@ def read_copies(view: View, run: str, votes: Votes, names: Sequence[str], every:
 
 
 def _outvote(votes: Votes, name: str) -> None:
-    """Take copies of a mark for damaged that say something else than most; all, where as many say one as another.
+    """Treat copies of a mark as damaged that differ from what most of them say; all of them, where it is a draw.
 
     A mark's name is random and put once, so only damage makes its copies differ: they are of another mark of that save.
     """

@@ -94,7 +94,7 @@ def _is_unreadable(history: History, problem: Problem) -> bool:
 
 
 def beside(history: History) -> list[Finding]:
-    """What is amiss with sessions, deleted checkpoints and saves that begun, told of no checkpoint."""
+    """What is amiss with sessions, deleted checkpoints and saves that have begun: it belongs to no live checkpoint."""
     live = {checkpoint.key for checkpoint in history.checkpoints}
     found: list[Finding] = []
     for problem in history.problems:

@@ -99,7 +99,7 @@ def _shards_on(target: Target, run: str) -> Iterator[str]:
 
 
 def _fragments(target: Target, run: str, shard_id: str) -> Iterator[Entry]:
-    """The fragments of a shard; whatever else lies in its folder is nobody's business."""
+    """The fragments of a shard; whatever else lies in its folder is left alone."""
     prefix = paths.shard_data_prefix(run, shard_id)
     return (e for e in target.list(prefix) if _FRAGMENT.fullmatch(e.path.removeprefix(prefix)))
 
