@@ -8,13 +8,15 @@ from ckptstore.targets import Reason, TargetRegister, open_target
 from localstack.faults import refuses
 from manifests.testing import save_manifest
 
-FAST = {"deadline": 8.0, "read_timeout": 5.0, "timeout": 5.0}
+CLIENTS = {
+    "obstore": {"deadline": 3.0, "read_timeout": 0.5, "timeout": 2.0},
+    "fsspec": {"client": "fsspec", "deadline": 8.0, "read_timeout": 5.0, "timeout": 5.0},
+}
 
 
-@pytest.fixture(params=["obstore", "fsspec"])
+@pytest.fixture(params=CLIENTS)
 def target(request, server):
-    options = {"endpoint": server.endpoint, "client": request.param, **FAST}
-    target = open_target("s", "s3://bucket/prefix", options=options)
+    target = open_target("s", "s3://bucket/prefix", options={"endpoint": server.endpoint, **CLIENTS[request.param]})
     yield target
     target.close()
 
