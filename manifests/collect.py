@@ -18,8 +18,7 @@ from manifests.problems import refuse_newer
 from manifests.quorum import Scope, View
 from manifests.registers import Batch, Request, Steps
 from manifests.schema import Begun, Manifest, Mark
-from manifests.seal import seal
-from manifests.votes import Votes, list_votes, read_copies, vote_path, votes_in
+from manifests.votes import Votes, list_votes, read_copies, seal_vote, vote_path, votes_in
 
 _SPENT = (paths.MANIFESTS, paths.MARKS, paths.BEGUN, paths.VOIDING)
 """The folders that `clear` empties, in this order: a target never shows a manifest without the mark that deletes it."""
@@ -65,8 +64,9 @@ def _put_note(scope: Scope, run: str, of: SaveKey) -> Steps[None]:
     """Put the note on enough targets; the same bytes whoever puts it."""
     message = f"{run}: too few targets answered to end save {of[1]} of session {of[0]}; prune again"
     doubt = InDoubt(message, run=run, session=of[0], ordinal=of[1])
-    data = seal(Begun(session=of[0], ordinal=of[1]))
-    yield from complete_vote(scope, run, paths.collected_name(*of), data, doubt)
+    name = paths.collected_name(*of)
+    data = seal_vote(run, name, Begun(session=of[0], ordinal=of[1]))
+    yield from complete_vote(scope, run, name, data, doubt)
 
 
 def clear(view: View, run: str) -> Steps[int | None]:

@@ -14,8 +14,7 @@ from manifests.errors import Conflict, Fenced, InDoubt, ManifestError, NoQuorum,
 from manifests.quorum import Scope, View, attempts, no_quorum, read_view, votes_needed, with_view
 from manifests.registers import Batch, Steps
 from manifests.schema import Begun, Manifest, Mark, Session
-from manifests.seal import seal, unseal
-from manifests.votes import list_votes, votes_in
+from manifests.votes import list_votes, read_vote, seal_vote, votes_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +35,9 @@ def open_session(scope: Scope, run: str, created: str, job: str = "") -> Steps[s
     number = paths.split_session(newest)[0] + 1 if newest else 1
     session = paths.session_name(number, f"{job}-{scope.random()}" if job else scope.random())
     doubt = InDoubt(f"{run}: too few targets answered to open a session; open another", run=run, session=session)
-    data = seal(Session(session=session, created=created))
-    yield from complete_vote(scope, run, paths.session_vote(session), data, doubt)
+    name = paths.session_vote(session)
+    data = seal_vote(run, name, Session(session=session, created=created))
+    yield from complete_vote(scope, run, name, data, doubt)
     return session
 
 
@@ -62,7 +62,7 @@ def begin(scope: Scope, run: str, session: str, ordinal: int, created: str) -> S
     Raises NoQuorum, or InDoubt: begin again then.
     """
     name = paths.begun_name(session, ordinal)
-    data = seal(Begun(session=session, ordinal=ordinal, created=created))
+    data = seal_vote(run, name, Begun(session=session, ordinal=ordinal, created=created))
     message = f"{run}: too few targets answered to begin save {ordinal} of session {session}"
     yield from complete_vote(scope, run, name, data, InDoubt(message, run=run, session=session, ordinal=ordinal))
 
@@ -75,7 +75,7 @@ def commit(scope: Scope, manifest: Manifest) -> Steps[Committed]:
     proved. Only after NoQuorum, Voided and Conflict is it certain that the save is not committed.
     """
     name = paths.manifest_name(manifest.session, manifest.ordinal, version=1)
-    data = seal(manifest)
+    data = seal_vote(manifest.run, name, manifest)
     put, reasons = False, ""
     for pause in attempts():
         if pause:
@@ -124,7 +124,7 @@ def _refuse_closed(view: View, manifest: Manifest, name: str, tally: Tally) -> S
     if not tally.others:
         return
     kept = yield from view.check(sorted(tally.others))
-    others = {target: _read_other(data) for target, data in tally.others.items() if target in kept}
+    others = {target: _read_other(manifest.run, name, data) for target, data in tally.others.items() if target in kept}
     voids = [target for target, other in others.items() if other is not None and other.kind == "void"]
     saves = [target for target, other in others.items() if other is not None and other.kind != "void"]
     where = {"run": manifest.run, "session": manifest.session, "ordinal": manifest.ordinal, "name": name}
@@ -136,11 +136,13 @@ def _refuse_closed(view: View, manifest: Manifest, name: str, tally: Tally) -> S
         raise Conflict(message, targets=sorted(saves), **where)
 
 
-def _read_other(data: bytes) -> Manifest | None:
+def _read_other(run: str, name: str, data: bytes) -> Manifest | None:
     try:
-        return unseal(Manifest, data)
+        document = read_vote(run, name, data)
     except ManifestError:
         return None
+    assert isinstance(document, Manifest), "that is what lies under a manifest's name"
+    return document
 
 
 def supersede(scope: Scope, manifest: Manifest) -> Steps[Committed]:
@@ -151,7 +153,7 @@ def supersede(scope: Scope, manifest: Manifest) -> Steps[Committed]:
     """
     name = paths.manifest_name(manifest.session, manifest.ordinal, manifest.version, scope.random())
     doubt = InDoubt(f"{_title(manifest)}: version {manifest.version} is in doubt; repair again", run=manifest.run)
-    held = yield from complete_vote(scope, manifest.run, name, seal(manifest), doubt)
+    held = yield from complete_vote(scope, manifest.run, name, seal_vote(manifest.run, name, manifest), doubt)
     return Committed(manifest, tuple(sorted(held)))
 
 
@@ -164,7 +166,7 @@ def put_mark(scope: Scope, run: str, mark: Mark) -> Steps[str]:
     name = paths.mark_name(*mark.of, random)
     message = f"{run}: too few targets answered to {mark.kind} save {mark.of[1]} of session {mark.of[0]}; try again"
     doubt = InDoubt(message, run=run, session=mark.of[0], ordinal=mark.of[1], mark=mark.kind)
-    yield from complete_vote(scope, run, name, seal(mark), doubt)
+    yield from complete_vote(scope, run, name, seal_vote(run, name, mark), doubt)
     return random
 
 
@@ -177,8 +179,9 @@ def void(scope: Scope, run: str, session: str, ordinal: int, created: str) -> St
     somebody later.
     """
     name = paths.manifest_name(session, ordinal, version=1)
-    data = seal(Manifest(kind="void", run=run, session=session, ordinal=ordinal))
-    voiding = paths.voiding_name(session, ordinal), seal(Begun(session=session, ordinal=ordinal, created=created))
+    data = seal_vote(run, name, Manifest(kind="void", run=run, session=session, ordinal=ordinal))
+    note = paths.voiding_name(session, ordinal)
+    voiding = note, seal_vote(run, note, Begun(session=session, ordinal=ordinal, created=created))
     for pause in attempts():
         if pause:
             yield Batch((), pause)

@@ -5,17 +5,17 @@ Voids are never spread: only a collector that means to close a register on all m
 """
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from manifests import paths
-from manifests.contested import contested_manifests, contested_names
+from manifests.contested import contested_manifests
 from manifests.errors import ManifestError, NotUnderstood, Unavailable, UnsafeName
 from manifests.problems import Problem, problems_in, refuse_newer
 from manifests.quorum import View
 from manifests.registers import Batch, Request, Steps
 from manifests.schema import Manifest
 from manifests.stored import Document
-from manifests.votes import Votes, list_votes, read_copies, vote_path, votes_in, votes_that_count
+from manifests.votes import Votes, list_votes, read_copies, read_notes, vote_path, votes_in, votes_that_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,14 @@ class Healed:
 
     `put`: (target, inner name) of the copies it put. `incomplete`: inner names that are still on too few
     targets: no good copy was found, or a void is in the way. `problems`: what could not be read. `refusals`:
-    what targets said that take no puts.
+    what targets said that take no puts. `removed`: (target, inner name) of notes that nobody put there.
     """
 
     put: tuple[tuple[str, str], ...]
     incomplete: tuple[str, ...]
     problems: tuple[Problem, ...]
     refusals: tuple[str, ...] = ()
+    removed: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +80,9 @@ def read_everything(view: View, run: str) -> Steps[Everything]:
     The caller checks that those heard are enough, and have not changed.
     """
     votes = yield from list_votes(view, run)
+    yield from read_notes(view, run, votes)
     names = votes_in(votes, *paths.FOLDERS)
-    yield from read_copies(view, run, votes, names, contested_names(votes))
+    yield from read_copies(view, run, votes, names, contested_manifests(votes))
     good = [(name, good_copy(votes, name)) for name in names]
     found = tuple(Vote(run, name, data) for name, data in good if data is not None)
     return Everything(votes.heard, found, tuple(problems_in(votes)))
@@ -109,9 +111,30 @@ def heal(view: View, run: str) -> Steps[Healed | None]:
     is put where a newer release wrote some of it.
     """
     votes = yield from list_votes(view, run)
+    yield from read_notes(view, run, votes)
     names = votes_that_count(votes, *paths.FOLDERS)
     yield from read_copies(view, run, votes, names, set(names))
-    return (yield from _put_right(view, run, votes, names))
+    healed = yield from _put_right(view, run, votes, names)
+    return healed and (yield from _remove_strays(view, run, votes, healed))
+
+
+def _remove_strays(view: View, run: str, votes: Votes, healed: Healed) -> Steps[Healed]:
+    """Remove marks and notes that nobody put where they are: on few targets, and not one copy of them can be read.
+
+    What was put for certain is on more targets than may be damaged. So where all were heard such a file was moved or
+    copied there, or its putting was never reported as done, and what it blocks (see `problems_in`) is free again.
+    """
+    if not view.is_everyone(votes.heard):
+        return healed
+    read = [name for name in votes_in(votes, paths.MARKS, paths.COLLECTED) if name in votes.copies]
+    strays = {n for n in read if n not in votes.data and not view.is_complete(votes.holders[n])}
+    where = sorted((target, name) for name in strays for target in votes.holders[name])
+    replies = (yield Batch([[Request(t, "delete", vote_path(view, t, run, n))] for t, n in where])) if where else ()
+    removed = [each for each, (reply,) in zip(where, replies, strict=True) if reply is None]
+    gone = strays.intersection(name for _, name in removed)
+    problems = tuple(problem for problem in healed.problems if problem.name not in gone)
+    incomplete = tuple(name for name in healed.incomplete if name not in gone)
+    return replace(healed, problems=problems, incomplete=incomplete, removed=tuple(removed))
 
 
 def settle(view: View, run: str) -> Steps[Healed | None]:
@@ -120,6 +143,7 @@ def settle(view: View, run: str) -> Steps[Healed | None]:
     None: targets changed meanwhile. A run in which nothing is in doubt costs one list a target.
     """
     votes = yield from list_votes(view, run)
+    yield from read_notes(view, run, votes)
     folders = paths.MARKS, paths.MANIFESTS, paths.COLLECTED
     names = [n for n in votes_that_count(votes, *folders) if not view.is_complete(votes.holders[n])]
     names += sorted(contested_manifests(votes).difference(names))

@@ -14,7 +14,7 @@ from manifests.paths import SaveKey
 from manifests.problems import Problem, missing_in, problems_in
 from manifests.quorum import View
 from manifests.schema import Manifest, Mark
-from manifests.votes import Votes, collected_in, votes_in, votes_that_count
+from manifests.votes import Votes, votes_in, votes_that_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def assemble(view: View, run: str, votes: Votes, *, every_copy: bool = False) ->
         deleted=tuple(c for c in checkpoints if c.deleted),
         begun=tuple(sorted(begun - saves.keys() - voided - unreadable, key=order)),
         voided=tuple(sorted(voided, key=order)),
-        collected=tuple(sorted(collected_in(votes), key=order)),
+        collected=tuple(sorted(votes.collected, key=order)),
         sessions=tuple(sorted(map(paths.below_folder, votes_in(votes, paths.SESSIONS)), key=paths.split_session)),
         problems=tuple(problems),
         latest_in_doubt=_doubt(checkpoints, problems, marked_deleted),

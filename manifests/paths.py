@@ -23,7 +23,7 @@ COLLECTED = "collected"
 FOLDERS = (SESSIONS, BEGUN, VOIDING, MANIFESTS, MARKS, COLLECTED)
 """The folders of votes, below `commit_prefix`."""
 NOTES = (SESSIONS, BEGUN, VOIDING)
-"""Those whose documents only whoever looks for damage reads. Of `COLLECTED` nobody does: the names say all."""
+"""Those whose documents only whoever looks for damage reads; of `COLLECTED` those that few targets hold."""
 
 MAX_NUMBER = 999_999_999
 """Highest session, ordinal, version or stripe number: nine digits (names show at least six)."""
@@ -161,7 +161,7 @@ def voiding_name(session: str, ordinal: int) -> str:
 
 
 def collected_name(session: str, ordinal: int) -> str:
-    """Return the inner name of the note that a save is gone for good; its name alone says it, for ever."""
+    """Return the inner name of the note that a save is gone for good, for ever: its name says it."""
     return f"{COLLECTED}/{save_name(session, ordinal)}"
 
 

@@ -11,8 +11,8 @@ from manifests.schema import Manifest
 from manifests.stored import Document
 from manifests.votes import Votes, votes_that_count
 
-DECISIVE = (paths.MANIFESTS, paths.MARKS)
-"""The folders of what has to be read; of the other votes the names say all that anybody decides by."""
+DECISIVE = (paths.MANIFESTS, paths.MARKS, paths.COLLECTED)
+"""The folders of what has to be read, or was; of the other votes the names say all that anybody decides by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,10 @@ def problems_in(votes: Votes) -> Iterator[Problem]:
 def missing_in(votes: Votes, saves: Collection[SaveKey]) -> Iterator[Problem]:
     """Yield the votes about `saves` that some of those heard lack. What is just being put is about none of them."""
     sessions = {session for session, _ in saves}
-    for name in votes_that_count(votes, paths.SESSIONS, paths.BEGUN, paths.MANIFESTS, paths.MARKS):
+    folders = paths.SESSIONS, paths.BEGUN, paths.MANIFESTS, paths.MARKS, paths.COLLECTED
+    for name in votes_that_count(votes, *folders):
         save = _save_in(name)
-        wanted = save in saves if save else paths.below_folder(name) in sessions
+        wanted = save in saves or save in votes.collected if save else paths.below_folder(name) in sessions
         without = sorted(votes.heard.difference(votes.holders[name]))
         if wanted and without:
             message = f"{name}: not on {', '.join(without)}, which count"

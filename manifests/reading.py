@@ -4,12 +4,12 @@ from collections.abc import Collection
 
 from manifests import paths
 from manifests.commit import Committed
-from manifests.contested import contested_names
+from manifests.contested import contested_manifests
 from manifests.history import History, assemble
 from manifests.paths import SaveKey
 from manifests.quorum import View
-from manifests.registers import Batch, Request, Steps
-from manifests.votes import Votes, list_votes, read_copies, vote_path, votes_that_count
+from manifests.registers import Steps
+from manifests.votes import Votes, list_votes, read_copies, read_notes, votes_that_count
 
 
 def read_history(
@@ -24,10 +24,11 @@ def read_history(
     view.
     """
     votes = yield from list_votes(view, run)
+    yield from read_notes(view, run, votes)
     unlisted = _add_unlisted(votes, own)
     names = votes_that_count(votes, paths.MANIFESTS, paths.MARKS)
     notes = votes_that_count(votes, *paths.NOTES) if every_copy else []
-    every = {*names, *notes} if every_copy else contested_names(votes)
+    every = {*names, *notes} if every_copy else contested_manifests(votes)
     yield from read_copies(view, run, votes, [*names, *notes], every)
     gone = {name for name in names if name not in votes.copies}
     for name in gone & unlisted:
@@ -57,11 +58,13 @@ def _find_collected(view: View, run: str, votes: Votes, saves: Collection[SaveKe
     Otherwise a save would be taken for live whose delete mark a collector has just removed. Adds the notes to `votes`;
     False where one is not there.
     """
-    asked = [(paths.collected_name(*save), target) for save in sorted(saves) for target in sorted(votes.heard)]
-    if not asked:
-        return True
-    replies = yield Batch([[Request(target, "get", vote_path(view, target, run, name))] for name, target in asked])
-    for (name, target), (reply,) in zip(asked, replies, strict=True):
-        if isinstance(reply, bytes):
-            votes.holders[name] = (*votes.holders.get(name, ()), target)
-    return all(paths.collected_name(*save) in votes.holders for save in saves)
+    if not votes.heard:
+        return True  # too few were heard, which the caller sees
+    names = [paths.collected_name(*save) for save in sorted(saves)]
+    for name in names:
+        votes.holders[name] = tuple(sorted(votes.heard))
+    yield from read_copies(view, run, votes, names, set(names))
+    for name in names:
+        votes.holders[name] = tuple(votes.copies.get(name, ()))
+    votes.collected |= {paths.save_of(name) for name in names if name in votes.data}
+    return votes.collected >= set(saves)

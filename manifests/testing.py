@@ -7,6 +7,14 @@ from dataclasses import dataclass, field
 from manifests import paths
 from manifests.errors import Unavailable
 from manifests.schema import Copy, Manifest, Reference, Tolerance
+from manifests.stored import Document
+from manifests.votes import seal_vote
+
+
+def sealed_for(path: str, document: Document) -> bytes:
+    """Return the bytes of a vote that lies under the full name `path` on a target."""
+    _, run, _, _, name = path.split("/", 4)
+    return seal_vote(run, name, document)
 
 
 def save_manifest(run: str, session: str, ordinal: int, *, step: int | None = None, kind: str = "save") -> Manifest:

@@ -5,7 +5,6 @@ for an incarnation since forgotten lands where nobody looks. Inside that prefix 
 the same on every target; here such an inner name is called `name`: `manifests/000001.x.000001/000001`.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +14,7 @@ from manifests.paths import SaveKey
 from manifests.quorum import View
 from manifests.registers import Batch, Request, Steps
 from manifests.schema import Begun, Manifest, Mark, Session
-from manifests.seal import unseal
+from manifests.seal import seal, unseal
 from manifests.stored import Document
 from manifests.validation import check_understood
 
@@ -26,7 +25,8 @@ class Votes:
 
     `holders`: by inner name, the targets that list it; `strange`: names that this release doesn't know.
     `copies`: by inner name and target, the document read there, or the error that says what is wrong with it.
-    `data`: the sealed bytes of the good copy of each name.
+    `data`: the sealed bytes of the good copy of each name. `collected`: the saves that are gone for good, nothing else
+    that is said of them counts: known once `read_notes` has looked.
     """
 
     heard: frozenset[str]
@@ -34,6 +34,7 @@ class Votes:
     strange: tuple[str, ...] = ()
     copies: dict[str, dict[str, Document | ManifestError]] = field(default_factory=dict)
     data: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    collected: set[SaveKey] = field(default_factory=set)
 
 
 def vote_path(view: View, target: str, run: str, name: str) -> str:
@@ -57,6 +58,17 @@ def list_votes(view: View, run: str) -> Steps[Votes]:
     return Votes(frozenset(heard), holders, tuple(sorted(name for name in holders if not _is_known(name))))
 
 
+def read_notes(view: View, run: str, votes: Votes) -> Steps[None]:
+    """Find out which saves are gone for good: those with a note on enough targets, or with one that can be read.
+
+    The name of a note says all, but on no more targets than may be lost it may be a misnamed file: those are read.
+    """
+    names = votes_in(votes, paths.COLLECTED)
+    doubtful = [name for name in names if not view.is_complete(votes.holders[name])]
+    yield from read_copies(view, run, votes, doubtful, set(doubtful))
+    votes.collected |= {paths.save_of(name) for name in names if name not in doubtful or name in votes.data}
+
+
 def read_copies(view: View, run: str, votes: Votes, names: Sequence[str], every: Collection[str]) -> Steps[None]:
     """Read a good copy of each of `names`, the whole set of copies of those in `every`, into `votes`.
 
@@ -75,27 +87,6 @@ def read_copies(view: View, run: str, votes: Votes, names: Sequence[str], every:
             elif isinstance(reply, bytes):
                 _take(votes, run, name, target, reply)
         left = {name: holders[1:] for name, holders in left.items() if _goes_on(votes, name, every, holders)}
-    for name in names:
-        if paths.folder_of(name) == paths.MARKS:
-            _outvote(votes, name)
-
-
-def _outvote(votes: Votes, name: str) -> None:
-    """Treat copies of a mark as damaged that differ from what most of them say; all of them, where it is a draw.
-
-    A mark's name is random and put once, so only damage makes its copies differ: they are of another mark of that save.
-    """
-    copies = votes.data.get(name, {})
-    ranked = Counter(copies.values()).most_common(2)
-    if len(ranked) < 2:  # noqa: PLR2004 - all say the same
-        return
-    chosen = None if ranked[0][1] == ranked[1][1] else ranked[0][0]
-    for target in [target for target, data in copies.items() if data != chosen]:
-        message = f"what is under {name} is not what most targets hold there"
-        votes.copies[name][target] = WrongValue(message, field="", name=name)
-        del copies[target]
-    if not copies:
-        del votes.data[name]
 
 
 def _in_turn(holders: tuple[str, ...], turn: int) -> tuple[str, ...]:
@@ -118,32 +109,41 @@ def _take(votes: Votes, run: str, name: str, target: str, data: bytes) -> None:
         votes.data.setdefault(name, {})[target] = data  # what a newer release wrote is no damage
 
 
+def seal_vote(run: str, name: str, document: Document) -> bytes:
+    """Return the bytes of a vote, to be put under that inner name and no other."""
+    return seal(document, _place(run, name))
+
+
 def read_vote(run: str, name: str, data: bytes) -> Document:
     """Return the document under an inner name.
 
     Raises a FormatError where it is damaged or belongs elsewhere, NotUnderstood where a newer release is
     needed.
     """
-    rest = paths.below_folder(name)
+    rest, place = paths.below_folder(name), _place(run, name)
     document: Document
     match paths.folder_of(name):
         case paths.MANIFESTS:
-            document = manifest = unseal(Manifest, data)
-            place = (manifest.session, manifest.ordinal, manifest.version)
-            belongs = manifest.run == run and place == paths.split_manifest(rest)[:3]
+            document = manifest = unseal(Manifest, data, place)
+            told = (manifest.session, manifest.ordinal, manifest.version)
+            belongs = manifest.run == run and told == paths.split_manifest(rest)[:3]
         case paths.MARKS:
-            document = mark = unseal(Mark, data)
+            document = mark = unseal(Mark, data, place)
             belongs = mark.of == paths.split_mark(rest)[:2]
         case paths.SESSIONS:
-            document = opened = unseal(Session, data)
+            document = opened = unseal(Session, data, place)
             belongs = opened.session == rest
         case _:
-            document = begun = unseal(Begun, data)
+            document = begun = unseal(Begun, data, place)
             belongs = (begun.session, begun.ordinal) == paths.split_save(rest)
     if not belongs:
         raise WrongValue(f"what is under {name} says that it belongs elsewhere", field="", name=name)
     check_understood(document)
     return document
+
+
+def _place(run: str, name: str) -> str:
+    return f"{run}/{name}"
 
 
 def votes_in(votes: Votes, *folders: str) -> list[str]:
@@ -152,15 +152,12 @@ def votes_in(votes: Votes, *folders: str) -> list[str]:
     return sorted(name for name in known if paths.folder_of(name) in folders)
 
 
-def collected_in(votes: Votes) -> set[SaveKey]:
-    """Return the saves that are gone for good: nothing else that is said of them counts any more."""
-    return {paths.save_of(name) for name in votes_in(votes, paths.COLLECTED)}
-
-
 def votes_that_count(votes: Votes, *folders: str) -> list[str]:
-    """Return the inner names in the given folders as `votes_in`, less what is left of saves that are gone for good."""
-    gone = collected_in(votes)
-    return [name for name in votes_in(votes, *folders) if not _is_of(name, gone)]
+    """Return the inner names in the given folders as `votes_in`, less what is left of saves that are gone for good.
+
+    After `read_notes`.
+    """
+    return [name for name in votes_in(votes, *folders) if not _is_of(name, votes.collected)]
 
 
 def _is_of(name: str, saves: Collection[SaveKey]) -> bool:

@@ -5,7 +5,8 @@ import pytest
 
 from ckptstore.errors import CorruptError, UsageError
 from ckptstore.selection import Selector, key_of, select
-from manifests import Manifest, seal, unseal
+from manifests import Manifest, unseal
+from manifests.testing import sealed_for
 from tests.support import RUN, make_store, random_bytes
 
 
@@ -22,16 +23,17 @@ def rewrite(store, step, change):
     key = key_of(select(store.opened, RUN, Selector(step=step)))
     for (target, path), data in store.objects().items():
         if f"/manifests/{key}/" in path:
-            store.raw[target].put(path, change(data))
+            store.raw[target].put(path, change(path, data))
     return key
 
 
-def newer(data):
-    return seal(msgspec.structs.replace(unseal(Manifest, data), requires=["quantum-codes"]))
+def newer(path, data):
+    document = unseal(Manifest, data, f"{RUN}/{path.split('/', 4)[4]}")
+    return sealed_for(path, msgspec.structs.replace(document, requires=["quantum-codes"]))
 
 
 DAMAGES = {
-    "damaged": (lambda data: data[:-5], CorruptError, "ckpt repair"),
+    "damaged": (lambda _, data: data[:-5], CorruptError, "ckpt repair"),
     "newer": (newer, UsageError, "upgrade ckptstore"),
 }
 

@@ -110,7 +110,7 @@ def _heal(opened: Opened, run: str, report: RepairReport) -> None:
     except CkptStoreError as error:
         report.failed.append(error.message)
         return
-    report.votes += len(healed.put)
+    report.votes += len(healed.put) + len(healed.removed)
     report.failed += healed.refusals
     mended = {name for _, name in healed.put}
     report.failed += [p.message for p in healed.problems if p.kind == "damaged" and p.name not in mended]

@@ -136,3 +136,67 @@ def test_a_save_that_cannot_be_read_for_certain_is_kept():
         for path in paths_under(target, "marks"):
             target.objects[f"{path}0"] = b"{"
     assert group.collect(RUN, (session, 1), deletes) == "kept"
+
+
+def misnamed(target, path, name):
+    """Let an object of a target have another name."""
+    other = f"{path.rpartition('/')[0]}/{name}"
+    target.objects[other] = target.objects.pop(path)
+    return other
+
+
+def test_a_misnamed_note_on_one_target_ends_nothing_and_is_removed_by_a_repair():
+    group, targets, session, deletes = deleted()
+    group.collect(RUN, (session, 1), deletes)
+    stray = misnamed(targets[0], paths_under(targets[0], "collected")[0], f"{session}.000002")
+    history = group.history(RUN)
+    assert [c.ordinal for c in history.checkpoints] == [2]
+    assert [(p.save, p.fatal, p.targets) for p in history.problems] == [((session, 2), True, ("a",))]
+    healed = group.heal(RUN)
+    assert healed.removed == (("a", f"collected/{session}.000002"),)
+    assert stray not in targets[0].objects
+    assert group.history(RUN, every_copy=True).problems == ()
+    assert group.history(RUN).collected == ((session, 1),)
+
+
+def test_a_note_that_no_target_holds_well_stays_while_one_is_away():
+    """It might be a good one there."""
+    group, targets, session, deletes = deleted()
+    group.collect(RUN, (session, 1), deletes)
+    targets[2].down = True
+    stray = misnamed(targets[0], paths_under(targets[0], "collected")[0], f"{session}.000002")
+    assert group.heal(RUN).removed == ()
+    assert stray in targets[0].objects
+
+
+def test_another_kind_of_note_says_nothing_under_the_name_of_a_save_that_ended():
+    group, targets, session, _ = deleted()
+    begun = next(path for path in paths_under(targets[0], "begun") if path.endswith("2"))
+    targets[0].objects[begun.replace("/begun/", "/collected/")] = targets[0].objects[begun]
+    assert [c.ordinal for c in group.history(RUN).checkpoints] == [2]
+
+
+def test_a_note_that_a_target_lacks_is_missed_and_put_back():
+    group, targets, session, deletes = deleted()
+    targets[1].down = True
+    group.collect(RUN, (session, 1), deletes)
+    targets[1].down = False
+    group.clear(RUN)
+    name = f"collected/{session}.000001"
+    missing = [p for p in group.history(RUN, every_copy=True).problems if p.kind == "missing" and p.name == name]
+    assert [problem.targets for problem in missing] == [("b",)]
+    assert ("b", name) in group.heal(RUN).put
+    assert group.history(RUN, every_copy=True).problems == ()
+
+
+def test_a_mark_under_the_random_part_of_another_is_damaged():
+    """An undone delete mark that is copied to a name of its own would delete the checkpoint again."""
+    group, targets, session, _ = deleted()
+    group.undelete(RUN, session, 1)
+    mark = next(p for p in paths_under(targets[0], "marks") if b'"delete"' in targets[0].objects[p])
+    targets[0].objects[f"{mark.rpartition('/')[0]}/beef"] = targets[0].objects[mark]
+    history = group.history(RUN)
+    assert [c.ordinal for c in history.checkpoints] == [1, 2]
+    assert [problem.fatal for problem in history.problems] == [True]
+    assert len(group.heal(RUN).removed) == 1
+    assert group.history(RUN, every_copy=True).problems == ()

@@ -7,8 +7,7 @@ from groups import RUN, new_group, paths_under, save
 
 import manifests
 from manifests.group import Group
-from manifests.seal import seal
-from manifests.testing import save_manifest
+from manifests.testing import save_manifest, sealed_for
 
 
 def three_saves():
@@ -120,10 +119,10 @@ def test_the_highest_version_of_a_manifest_counts_and_all_are_kept():
 def test_a_manifest_of_another_save_under_this_name_is_not_believed():
     group, targets, session = three_saves()
     path = paths_under(targets[0], "manifests")[2]
-    targets[0].objects[path] = seal(save_manifest(RUN, session, 9, step=99))
+    targets[0].objects[path] = sealed_for(path, save_manifest(RUN, session, 9, step=99))
     assert [c.manifest.step for c in group.history(RUN).checkpoints] == [10, 20, 30]
     group.heal(RUN)
-    assert targets[0].objects[path] == seal(save_manifest(RUN, session, 3, step=30))
+    assert targets[0].objects[path] == sealed_for(path, save_manifest(RUN, session, 3, step=30))
 
 
 def test_what_a_newer_release_wrote_is_read_around_but_nothing_is_written():
@@ -131,7 +130,7 @@ def test_what_a_newer_release_wrote_is_read_around_but_nothing_is_written():
     for register in targets:
         path = paths_under(register, "manifests")[2]
         newer = msgspec.structs.replace(save_manifest(RUN, session, 3), requires=["quantum-codes"])
-        register.objects[path] = seal(newer)
+        register.objects[path] = sealed_for(path, newer)
     history = group.history(RUN)
     assert history.latest.key == (session, 2)
     assert history.latest_in_doubt.newer
@@ -150,15 +149,16 @@ def test_what_a_newer_release_wrote_is_read_around_but_nothing_is_written():
     assert [register.objects for register in targets] == before
 
 
-def as_format_2(data: bytes) -> bytes:
+def as_format_2(path: str, data: bytes) -> bytes:
     body = data[:-77].replace(b'"format":[1,0]', b'"format":[2,0]') + b"}"
-    return body[:-1] + b',"sha256":"' + hashlib.sha256(body).hexdigest().encode() + b'"}'
+    place = f"{RUN}/{path.split('/', 4)[4]}".encode()
+    return body[:-1] + b',"sha256":"' + hashlib.sha256(place + body).hexdigest().encode() + b'"}'
 
 
 def test_a_newer_major_version_is_read_around_and_never_put_over():
     group, targets, session = three_saves()
     path = paths_under(targets[0], "manifests")[2]
-    targets[0].objects[path] = as_format_2(targets[0].objects[path])
+    targets[0].objects[path] = as_format_2(path, targets[0].objects[path])
     for register in targets[1:]:
         del register.objects[paths_under(register, "manifests")[2]]
     history = group.history(RUN)

@@ -44,10 +44,14 @@ def test_the_example_has_every_document_that_a_store_needs():
     assert sorted(EXAMPLES) == ["Identity", "Index", "Manifest", "Mark", "ShardRecord", "Standing"]
 
 
+SAVE = "000001.9d3c51b07e2f4a6688c0d1e2f3a4b5c6.000001"
+PLACES = {"Manifest": f"demo/manifests/{SAVE}/000001", "Mark": f"demo/marks/{SAVE}/7a99"}
+
+
 @pytest.mark.parametrize("name", ["Manifest", "Mark", "Identity", "Standing"])
 def test_sealed_examples_are_what_this_release_writes(name):
-    data = EXAMPLES[name].encode()
-    assert seal(unseal(getattr(manifests, name), data)) == data
+    data, place = EXAMPLES[name].encode(), PLACES.get(name, "")
+    assert seal(unseal(getattr(manifests, name), data, place), place) == data
 
 
 @pytest.mark.parametrize("name", ["ShardRecord", "Index"])
@@ -57,7 +61,7 @@ def test_examples_are_canonical_and_match_the_reference_to_them(name):
     stored_bytes, fields = manifests.pack(document)
     assert stored_bytes == data
     index = manifests.decode(manifests.Index, EXAMPLES["Index"].encode())
-    manifest = unseal(manifests.Manifest, EXAMPLES["Manifest"].encode())
+    manifest = unseal(manifests.Manifest, EXAMPLES["Manifest"].encode(), PLACES["Manifest"])
     reference = manifest.copies[0].index if name == "Index" else index.shards[0].record
     assert fields == {"size": reference.size, "raw_size": reference.raw_size, "sha256": reference.sha256}
     assert manifests.unpack(type(document), data, reference) == document
