@@ -59,7 +59,8 @@ def missing_in(votes: Votes, saves: Collection[SaveKey]) -> Iterator[Problem]:
         save = _save_in(name)
         wanted = save in saves or save in votes.collected if save else paths.below_folder(name) in sessions
         without = sorted(votes.heard.difference(votes.holders[name]))
-        if wanted and without:
+        nowhere_good = name in votes.copies and name not in votes.data  # told as damaged: there is nothing to put back
+        if wanted and without and not nowhere_good:
             message = f"{name}: not on {', '.join(without)}, which count"
             yield Problem(name, message, tuple(without), fatal=False, newer=False, save=save, kind="missing")
 

@@ -170,7 +170,7 @@ def test_a_note_that_no_target_holds_well_stays_while_one_is_away():
 
 
 def test_another_kind_of_note_says_nothing_under_the_name_of_a_save_that_ended():
-    group, targets, session, _ = deleted()
+    group, targets, _, _ = deleted()
     begun = next(path for path in paths_under(targets[0], "begun") if path.endswith("2"))
     targets[0].objects[begun.replace("/begun/", "/collected/")] = targets[0].objects[begun]
     assert [c.ordinal for c in group.history(RUN).checkpoints] == [2]
