@@ -13,7 +13,7 @@
     ├── NotFoundError             no such run, checkpoint or store (exit 10)
     ├── ConflictError             another writer was there first (exit 11)
     ├── CommitInDoubt             neither success nor failure: look before saving again (exit 1)
-    ├── ToleranceError            too few targets to be as safe as asked (exit 1)
+    ├── ToleranceError            too few targets or fragments to be as safe as asked (exit 1)
     │   └── TargetsFull           because they are full (exit 1)
     ├── IncompleteSave            a planned piece was not written: names the rank (exit 1)
     ├── StoreClosed               the store was closed by another thread in the middle of work (exit 1)
@@ -159,7 +159,7 @@ class CommitInDoubt(CkptStoreError):
 
 
 class ToleranceError(CkptStoreError):
-    """Too few targets are in reach to survive as many losses as `require_tolerance` asks."""
+    """Too few targets, or of what is stored, to survive as many losses as is asked: `reached`, `required`."""
 
 
 class TargetsFull(ToleranceError):

@@ -105,7 +105,8 @@ class Run:
 
         if self.config.retention.automatic and leads(process_group):
             try:
-                left = self.prune().left
+                report = self.prune()
+                left = [*report.left, *report.notes]
             except CkptStoreError as error:
                 left = [str(error)]
             if left:

@@ -91,3 +91,17 @@ def test_what_automatic_pruning_could_not_do_is_a_warning_and_the_save_stands(tm
     with pytest.warns(UserWarning, match="could not be pruned of everything"):
         saved = run.save({"w": torch.ones(10)}, step=2)
     assert saved.step == run.latest().step == 2
+
+
+def test_automatic_pruning_keeps_as_many_as_were_asked_for_where_one_is_lost(tmp_path):
+    retention = ckptstore.Retention(keep_last=2, automatic=True)
+    store = make_store(tmp_path, retention=retention)
+    run = ckptstore.open(store.config).run("r")
+    for step in (1, 2):
+        run.save({"w": torch.ones(10)}, step=step)
+    for name in "abc":
+        newest = max((tmp_path / name / "data").rglob("*.*"), key=lambda path: path.stat().st_mtime_ns)
+        newest.unlink()
+    with pytest.warns(UserWarning, match="step-2 is lost"):
+        run.save({"w": torch.ones(10)}, step=3)
+    assert steps(run) == [1, 2, 3]

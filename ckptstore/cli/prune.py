@@ -47,8 +47,13 @@ def prune(
 
     A checkpoint is kept if any rule names it; one with a tag, and the latest, always are. Without rules those of
     [retention] in store.toml count. What is deleted can be taken back with `ckpt undelete` for a grace period; a
-    later prune removes its data, and with it what crashed saves left. Nothing is deleted unless what will be the
-    latest is all there. Exits 1 where something had to be left.
+    later prune removes its data, and with it what crashed saves left.
+
+    Nothing is deleted unless what will be the latest loads, and survives what it did when it was written: else
+    `ckpt repair` comes first (--sweep needs only that it loads). Of --keep-last, a checkpoint that is lost doesn't
+    count: it is kept, and an older one in its place. Targets out of reach are taken to hold what they held, and
+    named. Exits 1 where something had to be left or the latest waits for a repair, 4 where the latest is lost, 5
+    where targets out of reach decide that.
     """
     rules = _rules(call, keep_last, keep_every, keep_within, keep_tag or [], grace)
     with call.watching() as observer:
@@ -127,6 +132,8 @@ def _sum_up(call: Call, report: "PruneReport") -> int:
     if report.given_up:
         call.output.say(f"{count(len(report.given_up), 'save')} given up {would}closed")
     call.output.say(f"{count(report.removal.objects, 'object')} ({size(report.removal.bytes)}) {would}removed")
+    for note in report.notes:
+        call.output.note(f"{note}  (next: ckpt verify)")
     for reason in report.blocked:
         call.output.note(f"left alone: {reason}")
     for failure in report.failed:
@@ -145,6 +152,7 @@ def _sum_up(call: Call, report: "PruneReport") -> int:
         given_up=[f"{session}.{ordinal:06d}" for session, ordinal in report.given_up],
         objects=report.removal.objects,
         bytes=report.removal.bytes,
+        notes=report.notes,
         blocked=report.blocked,
         failed=report.failed,
     )

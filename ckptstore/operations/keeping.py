@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from ckptstore.errors import NotFoundError, UsageError
 from ckptstore.retention import Retention, parse_duration
 from manifests import Checkpoint
+from manifests.paths import SaveKey
 
 __all__ = ["Choice", "choose"]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One live checkpoint: kept for `reasons`, or to be deleted where there are none."""
+    """One live checkpoint: kept for `reasons`, or to be deleted where there are none. `counts`: for `keep_last`."""
 
     checkpoint: Checkpoint
     reasons: tuple[str, ...]
+    counts: bool = False
 
     @property
     def keep(self) -> bool:
@@ -26,19 +28,20 @@ class Choice:
 def choose(
     checkpoints: Sequence[Checkpoint],
     rules: Retention,
-    ages: Mapping[tuple[str, int], float],
-    used: Collection[tuple[str, int]] = (),
+    ages: Mapping[SaveKey, float],
+    used: Collection[SaveKey] = (),
+    lost: Collection[SaveKey] = (),
     *,
     allow_nothing: bool = False,
 ) -> list[Choice]:
     """Apply the rules to the live checkpoints of a run, oldest first; `ages` are their seconds since the commit.
 
-    `used`: saves whose data others use. Tags pin, and don't use up `keep_last`. The latest is always kept, but where
-    the rules keep nothing at all: that takes `allow_nothing`. Raises `UsageError` without, `NotFoundError` for a tag
-    that no checkpoint has.
+    `used`: saves whose data others use. `lost`: saves that are kept and don't count. Tags pin, and don't use up
+    `keep_last`. The latest is always kept, but where the rules keep nothing at all: that takes `allow_nothing`. Raises
+    `UsageError` without, `NotFoundError` for a tag that no checkpoint has.
     """
     _refuse_unknown_tags(checkpoints, rules)
-    free = [checkpoint.key for checkpoint in checkpoints if not checkpoint.tags]
+    free = [c.key for c in checkpoints if not c.tags and c.key not in lost]
     newest = set(free[-rules.keep_last :]) if rules.keep_last else set()
     reasons = {c.key: _reasons(c, rules, newest, ages[c.key]) for c in checkpoints}
     if any(reasons.values()):
@@ -46,10 +49,10 @@ def choose(
     elif checkpoints and not allow_nothing:
         message = f"these rules keep none of {len(checkpoints)} checkpoints"
         raise UsageError(message, hint="keep some, or say --unsafe-allow-remove-all")
-    for key in used:
-        if key in reasons:
-            reasons[key].append("its data is used by another")
-    return [Choice(checkpoint, tuple(reasons[checkpoint.key])) for checkpoint in checkpoints]
+    for keys, reason in ((used, "its data is used by another"), (lost, "lost: counts for no rule, see ckpt verify")):
+        for key in reasons.keys() & keys:
+            reasons[key].append(reason)
+    return [Choice(c, tuple(reasons[c.key]), c.key in newest) for c in checkpoints]
 
 
 def _refuse_unknown_tags(checkpoints: Sequence[Checkpoint], rules: Retention) -> None:
@@ -60,7 +63,7 @@ def _refuse_unknown_tags(checkpoints: Sequence[Checkpoint], rules: Retention) ->
         raise NotFoundError(message, hint="see them: ckpt ls")
 
 
-def _reasons(checkpoint: Checkpoint, rules: Retention, newest: Collection[tuple[str, int]], age: float) -> list[str]:
+def _reasons(checkpoint: Checkpoint, rules: Retention, newest: Collection[SaveKey], age: float) -> list[str]:
     found = [f"tag {tag}" for tag in checkpoint.tags]
     step = checkpoint.manifest.step
     if checkpoint.key in newest:

@@ -5,21 +5,19 @@ delete mark, and only when that is older than the grace period, by the clocks of
 something can't be read it is kept, and so is everything that it may name. Only the run's own objects are touched.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from ckptstore.errors import CkptStoreError, CorruptError, TargetError, UsageError
+from ckptstore.errors import CkptStoreError, TargetError, UsageError
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.opened import Opened
-from ckptstore.operations.ages import Ages, target_time, vote_ages
+from ckptstore.operations.ages import Ages, target_time
 from ckptstore.operations.inventory import named_by
-from ckptstore.operations.keeping import Choice, choose
+from ckptstore.operations.prune_plan import Options, find_ended, make_plan, mark_name, read_run
 from ckptstore.operations.prune_report import PruneReport, Waiting
-from ckptstore.operations.verify import check
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.retention import Retention
-from manifests import Checkpoint, History, paths
-from manifests.paths import SaveKey
+from manifests import Checkpoint, paths
 
 CLOCK_MARGIN = 0.1
 """How much longer than the grace period an orphan is left: clocks of two targets may run apart so much meanwhile."""
@@ -40,8 +38,11 @@ def prune(
 ) -> PruneReport:
     """Prune one run. `sweep_only`: delete nothing that is live. `read_data`: read back all of the latest first.
 
-    Raises `UsageError` for rules that keep nothing, `NotFoundError` for a tag that isn't there, `CorruptError` where
-    the checkpoint that would be left as the latest doesn't load, `OutOfReach`, `CommitInDoubt`.
+    Of those kept by `keep_last` one that is lost doesn't count: an older one is kept in its place. Raises `UsageError`
+    for rules that keep nothing, `NotFoundError` for a tag that isn't there; of the checkpoint that would be left as the
+    latest `CorruptError` where it doesn't load, `OutOfReach` where that can't be told, and `ToleranceError` where it
+    survives less than as it was written, so that a repair comes first (a sweep deletes nothing and goes on);
+    `CommitInDoubt`.
     """
     if not (rules.has_rules or sweep_only):
         raise UsageError("nothing says what to keep", hint="ckpt prune --keep-last 3, or [retention] in store.toml")
@@ -50,68 +51,12 @@ def prune(
         opened.group.refresh()
         if not dry_run:
             opened.group.settle(run)
-    history, ages = _read(opened, run)
-    _choose(report, history, ages, sweep_only=sweep_only, allow_nothing=allow_nothing)
-    _find_ended(report, history, ages)
-    if report.deleted or report.ended:
-        _read_back(opened, report, history, read_data=read_data)
+    make_plan(opened, report, Options(sweep_only, read_data, allow_nothing))
     if dry_run:
         _foresee(opened, report, observer)
     else:
         _carry_out(opened, report, observer)
     return report
-
-
-def _read(opened: Opened, run: str) -> tuple[History, Ages]:
-    with protocol_errors():
-        history = opened.group.history(run)
-    return history, vote_ages(opened, run)
-
-
-def _choose(report: PruneReport, history: History, ages: Ages, *, sweep_only: bool, allow_nothing: bool) -> None:
-    """Say of each live checkpoint why it is kept, if it is."""
-    if sweep_only:
-        report.choices = [Choice(checkpoint, ("nothing live is deleted",)) for checkpoint in history.checkpoints]
-        return
-    committed = {c.key: ages.oldest.get(paths.manifest_name(*c.key, version=1), 0.0) for c in history.checkpoints}
-    used = _used(history.checkpoints)
-    report.choices = choose(history.checkpoints, report.rules, committed, used, allow_nothing=allow_nothing)
-
-
-def _find_ended(report: PruneReport, history: History, ages: Ages) -> None:
-    """Say which deleted and given-up saves are past the grace period."""
-    grace = report.rules.grace_seconds
-    used = _used([choice.checkpoint for choice in report.choices if choice.keep])
-    just_deleted = {checkpoint.key for checkpoint in report.deleted}
-    report.blocked = [problem.message for problem in history.problems if problem.fatal]
-    report.ended, report.waiting = [], []
-    for checkpoint in history.deleted:
-        age = max((ages.youngest.get(_mark(checkpoint, random), 0.0) for random in checkpoint.deletes), default=0.0)
-        if age >= grace and checkpoint.key not in used and not report.blocked:
-            report.ended.append(checkpoint)
-        elif checkpoint.key not in just_deleted:
-            report.waiting.append(Waiting(checkpoint, max(grace - age, 0.0), checkpoint.key in used))
-    report.given_up = [key for key in history.begun if ages.youngest.get(paths.begun_name(*key), 0.0) >= grace]
-
-
-def _used(checkpoints: Sequence[Checkpoint]) -> set[SaveKey]:
-    """The saves whose data these use."""
-    return {use for checkpoint in checkpoints for version in checkpoint.versions for use in version.uses}
-
-
-def _mark(checkpoint: Checkpoint, random: str) -> str:
-    return paths.mark_name(*checkpoint.key, random)
-
-
-def _read_back(opened: Opened, report: PruneReport, history: History, *, read_data: bool) -> None:
-    """Make sure that what will be the latest loads, before anything older is touched."""
-    kept = [choice.checkpoint for choice in report.choices if choice.keep]
-    if not kept:
-        return
-    health = check(opened, history, kept[-1], 1.0 if read_data else 0.0)
-    if health.state not in {"good", "degraded"}:
-        message = f"{health.name} of run {report.run}, the latest to be kept, is {health.state}: nothing was deleted"
-        raise CorruptError(message, hint=f"run: ckpt verify {health.key} --run {report.run}")
 
 
 def _foresee(opened: Opened, report: PruneReport, observer: Observer) -> None:
@@ -130,8 +75,8 @@ def _carry_out(opened: Opened, report: PruneReport, observer: Observer) -> None:
             opened.group.delete(report.run, *checkpoint.key)
         observer(Progress("prune", 1, len(report.deleted)))
     before = _orphan_times(opened, report)
-    history, ages = _read(opened, report.run)
-    _find_ended(report, history, ages)
+    history, ages = read_run(opened, report.run)
+    find_ended(report, history, ages)
     for checkpoint in list(report.ended):
         if not _end(opened, report, checkpoint, ages):
             report.ended.remove(checkpoint)
@@ -162,7 +107,7 @@ def _orphan_times(opened: Opened, report: PruneReport) -> dict[str, datetime]:
 def _end(opened: Opened, report: PruneReport, checkpoint: Checkpoint, ages: Ages) -> bool:
     """End one deleted save. False: it was undeleted, or can't be read for certain any more."""
     grace = report.rules.grace_seconds
-    past = [random for random in checkpoint.deletes if ages.youngest.get(_mark(checkpoint, random), 0.0) >= grace]
+    past = [random for random in checkpoint.deletes if ages.youngest.get(mark_name(checkpoint, random), 0.0) >= grace]
     with protocol_errors():
         return opened.group.collect(report.run, checkpoint.key, past) == "collected"
 

@@ -29,6 +29,8 @@ class PruneReport:
     waiting   deleted checkpoints that can still be undeleted
     given_up  saves begun longer ago than the grace period that never committed
     removal   the objects removed, orphans among them, or in a dry run those that would be now
+    lost      those to be kept of which too little is left to load: they don't count for the rules
+    notes     what was found of those to be kept: which are lost, and what could not be looked at
     blocked   why something had to be left that may be garbage
     failed    what couldn't be done
     """
@@ -41,6 +43,8 @@ class PruneReport:
     waiting: list[Waiting] = field(default_factory=list)
     given_up: list[SaveKey] = field(default_factory=list)
     removal: Removal = field(default_factory=Removal)
+    lost: set[SaveKey] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
     blocked: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -55,6 +59,16 @@ class PruneReport:
     def deleted(self) -> list[Checkpoint]:
         """The live checkpoints that the rules don't keep."""
         return [choice.checkpoint for choice in self.choices if not choice.keep]
+
+    @property
+    def kept(self) -> list[Checkpoint]:
+        """The live checkpoints that stay; the last one will be the latest."""
+        return [choice.checkpoint for choice in self.choices if choice.keep]
+
+    @property
+    def counting(self) -> list[Checkpoint]:
+        """Those that stay as some of the last, and so in the place of older ones."""
+        return [choice.checkpoint for choice in self.choices if choice.counts]
 
     @property
     def left(self) -> list[str]:

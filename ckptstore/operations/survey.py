@@ -51,9 +51,9 @@ class StripeSurvey:
         silent = {fragment: frozenset(range(self.want.shape.blocks(fragment))) for fragment in self.silent}
         return not self.lost and self._fewest({**self.bad, **silent}) < self.code.k
 
-    def survives(self, domains: Mapping[str, str]) -> Survives:
-        """What may still be lost: a fragment with a bad block counts as gone."""
-        gone = {*self.bad, *self.silent}
+    def survives(self, domains: Mapping[str, str], *, trusting: bool = False) -> Survives:
+        """What may still be lost: a fragment with a bad block counts as gone, and a silent one unless `trusting`."""
+        gone = {*self.bad} if trusting else {*self.bad, *self.silent}
         homes = [None if f in gone else self.home(f) for f in range(self.want.shape.n)]
         reached = stripe_survives(self.want.shape, homes, domains)
         if reached.targets >= 0 or self.lost or self.undecided:

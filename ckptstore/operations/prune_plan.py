@@ -1,0 +1,144 @@
+"""What a prune will do, decided before anything is touched: of each checkpoint whether it stays, and what has ended."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ckptstore.errors import CkptStoreError
+from ckptstore.opened import Opened
+from ckptstore.operations.ages import Ages, vote_ages
+from ckptstore.operations.keeping import Choice, choose
+from ckptstore.operations.prune_report import PruneReport, Waiting
+from ckptstore.operations.soundness import fault_of_latest, outlook, silent_targets
+from ckptstore.operations.verify import check
+from ckptstore.protocolerrors import protocol_errors
+from ckptstore.selection import key_of
+from manifests import Checkpoint, History, paths
+from manifests.paths import SaveKey
+
+LOOKS = 3  # at a run in which another prune is under way
+
+__all__ = ["Options", "find_ended", "make_plan", "mark_name", "read_run"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to prune; see `prune`."""
+
+    sweep_only: bool = False
+    read_data: bool = False
+    allow_nothing: bool = False
+
+
+def make_plan(opened: Opened, report: PruneReport, options: Options) -> None:
+    """Fill the report with what is to be done. Raises what keeps anything from being deleted."""
+    for look in range(LOOKS):
+        history, ages = read_run(opened, report.run)
+        fault, doubted = _decide(opened, report, history, ages, options)
+        if look == LOOKS - 1 or _stand(opened, report.run, doubted):
+            break
+    if fault is not None:
+        raise fault
+
+
+def read_run(opened: Opened, run: str) -> tuple[History, Ages]:
+    """The run as it stands, and how old its votes are."""
+    with protocol_errors():
+        history = opened.group.history(run)
+    return history, vote_ages(opened, run)
+
+
+def _choose(report: PruneReport, history: History, ages: Ages, options: Options) -> None:
+    """Say of each live checkpoint why it is kept, if it is."""
+    if options.sweep_only:
+        report.choices = [Choice(checkpoint, ("nothing live is deleted",)) for checkpoint in history.checkpoints]
+        return
+    committed = {c.key: ages.oldest.get(paths.manifest_name(*c.key, version=1), 0.0) for c in history.checkpoints}
+    report.choices = choose(
+        history.checkpoints,
+        report.rules,
+        committed,
+        _used(history.checkpoints),
+        report.lost,
+        allow_nothing=options.allow_nothing,
+    )
+
+
+def find_ended(report: PruneReport, history: History, ages: Ages) -> None:
+    """Say which deleted and given-up saves are past the grace period."""
+    grace = report.rules.grace_seconds
+    used = _used(report.kept)
+    just_deleted = {checkpoint.key for checkpoint in report.deleted}
+    report.blocked = [problem.message for problem in history.problems if problem.fatal]
+    report.ended, report.waiting = [], []
+    for checkpoint in history.deleted:
+        age = max((ages.youngest.get(mark_name(checkpoint, random), 0.0) for random in checkpoint.deletes), default=0.0)
+        if age >= grace and checkpoint.key not in used and not report.blocked:
+            report.ended.append(checkpoint)
+        elif checkpoint.key not in just_deleted:
+            report.waiting.append(Waiting(checkpoint, max(grace - age, 0.0), checkpoint.key in used))
+    report.given_up = [key for key in history.begun if ages.youngest.get(paths.begun_name(*key), 0.0) >= grace]
+
+
+def _used(checkpoints: Sequence[Checkpoint]) -> set[SaveKey]:
+    """The saves whose data these use."""
+    return {use for checkpoint in checkpoints for version in checkpoint.versions for use in version.uses}
+
+
+def mark_name(checkpoint: Checkpoint, random: str) -> str:
+    """The inner name of a mark on it."""
+    return paths.mark_name(*checkpoint.key, random)
+
+
+def _decide(
+    opened: Opened, report: PruneReport, history: History, ages: Ages, options: Options
+) -> tuple[CkptStoreError | None, list[Checkpoint]]:
+    """Choose, and look at what is kept where anything goes. Returns what forbids it, and what is hurt or lost."""
+    report.lost, report.notes = set(), []
+    _choose(report, history, ages, options)
+    find_ended(report, history, ages)
+    if not report.kept or not (report.deleted or report.ended):
+        return None, []
+    fault = _look_at_latest(opened, report, history, options)
+    if fault is not None:
+        return fault, [report.kept[-1]]
+    lost = _look_at_others(opened, report, history, ages, options)
+    find_ended(report, history, ages)
+    return None, lost
+
+
+def _look_at_latest(opened: Opened, report: PruneReport, history: History, options: Options) -> CkptStoreError | None:
+    latest = report.kept[-1]
+    health = check(opened, history, latest, 1.0 if options.read_data else 0.0)
+    if silent := silent_targets(health):
+        reason = f"{' and '.join(silent)} out of reach, taken to hold what they held"
+        report.notes.append(f"{health.name}, the latest to be kept: {reason}")
+    return fault_of_latest(opened, latest, health, whole=not options.sweep_only)
+
+
+def _look_at_others(
+    opened: Opened, report: PruneReport, history: History, ages: Ages, options: Options
+) -> list[Checkpoint]:
+    """Let the next older one take the place of each that is lost, for as long as there is one; return those lost."""
+    seen = {report.kept[-1].key}
+    lost: list[Checkpoint] = []
+    while unseen := [c for c in report.counting if report.deleted and c.key not in seen]:
+        for checkpoint in unseen:
+            seen.add(checkpoint.key)
+            name, state = checkpoint.manifest.name or key_of(checkpoint), outlook(opened, checkpoint)
+            if state == "lost":
+                lost.append(checkpoint)
+                report.lost.add(checkpoint.key)
+                report.notes.append(f"{name} is lost: it is kept and stands for nothing")
+            elif state == "unknown":
+                report.notes.append(f"{name}: targets out of reach decide whether it loads; taken to do so")
+        _choose(report, history, ages, options)
+    return lost
+
+
+def _stand(opened: Opened, run: str, checkpoints: Sequence[Checkpoint]) -> bool:
+    """Whether these are live still: what another prune removes meanwhile is neither hurt nor lost."""
+    if not checkpoints:
+        return True
+    with protocol_errors():
+        live = {checkpoint.key for checkpoint in opened.group.history(run).checkpoints}
+    return live.issuperset(checkpoint.key for checkpoint in checkpoints)
