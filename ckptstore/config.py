@@ -83,6 +83,8 @@ class Config(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
         """Check plain values, as TOML gives them."""
         try:
             return msgspec.convert(values, cls)
+        except ConfigError as error:
+            raise ConfigError(f"{origin}: {error.message}", hint=error.hint, **error.fields) from error
         except msgspec.ValidationError as error:
             raise ConfigError(f"{origin}: {error}", hint="the keys are listed in docs/configuration.md") from error
 

@@ -1,12 +1,14 @@
 """Which checkpoints a run keeps, and for how long what was deleted can be taken back: the settings."""
 
 import re
+from collections.abc import Sequence
+from typing import Any, TypedDict
 
 import msgspec
 
-from ckptstore.errors import ConfigError
+from ckptstore.errors import ConfigError, UsageError
 
-__all__ = ["Retention", "parse_duration"]
+__all__ = ["Keep", "Retention", "parse_duration", "rules_for"]
 
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*(s|m|h|d|w)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -18,7 +20,7 @@ class Retention(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields
     keep_last    so many of the newest without a tag
     keep_every   those whose step is a multiple of this
     keep_within  those committed so long ago or less: "7d"; s, m, h, d, w
-    keep_tags    those with one of these tags
+    keep_tags    those with one of these tags; alone: those with any tag, and no other
     grace        for how long a deleted checkpoint keeps its data, by the clocks of the targets
     automatic    prune after every save by these rules
 
@@ -34,13 +36,15 @@ class Retention(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields
 
     def __post_init__(self) -> None:
         for key, number, least in (("keep_last", self.keep_last, 0), ("keep_every", self.keep_every, 1)):
-            if number is not None and number < least:
-                raise ConfigError(f"retention.{key} = {number}: {least} or more is wanted", key=f"retention.{key}")
-        parse_duration(self.grace, "retention.grace")
+            if number is not None and not (isinstance(number, int) and number >= least):
+                raise _wrong(key, number, f"a whole number, {least} or more, is wanted", f"leave {key} out for no rule")
+        if type(self.keep_tags) is not list:
+            raise _wrong("keep_tags", self.keep_tags, "a list of tags is wanted", "keep_tags = ['best'], say")
+        parse_duration(self.grace, "grace")
         if self.keep_within is not None:
-            parse_duration(self.keep_within, "retention.keep_within")
-        if self.automatic and not self.has_rules:
-            message = "retention.automatic: there is no rule of what to keep"
+            parse_duration(self.keep_within, "keep_within")
+        if self.automatic and not self.can_keep:
+            message = "retention.automatic: there is no rule that keeps anything"
             raise ConfigError(message, key="retention.automatic", hint="set keep_last, keep_every or keep_within")
 
     @property
@@ -49,17 +53,70 @@ class Retention(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields
         return bool(self.keep_tags) or (self.keep_last, self.keep_every, self.keep_within) != (None, None, None)
 
     @property
+    def can_keep(self) -> bool:
+        """Whether there is a rule that some checkpoint may meet. `keep_last = 0` alone is none."""
+        within = self.keep_within is not None and parse_duration(self.keep_within, "keep_within") > 0
+        return bool(self.keep_last or self.keep_every or self.keep_tags or within)
+
+    @property
     def grace_seconds(self) -> float:
         """The grace period in seconds."""
-        return parse_duration(self.grace, "retention.grace")
+        return parse_duration(self.grace, "grace")
+
+
+class Keep(TypedDict, total=False):
+    """Rules as keywords: those of `Retention`, for one prune."""
+
+    keep_last: int | None
+    keep_every: int | None
+    keep_within: str | None
+    keep_tags: Sequence[str]
+    grace: str | None
+
+
+def rules_for(settings: Retention, rules: Retention | None, keep: Keep, *, sweep_only: bool = False) -> Retention:
+    """What is to count for one prune: the rules given, as a whole or by keywords, else the settings'.
+
+    A `grace` alone changes that of the settings. Raises `UsageError` for what can't be a rule: it is the caller's slip.
+    """
+    given: dict[str, Any] = {key: value for key, value in keep.items() if value not in (None, [], ())}
+    if isinstance(given.get("keep_tags"), tuple):
+        given["keep_tags"] = list(given["keep_tags"])
+    if rules is not None and not isinstance(rules, Retention):
+        raise UsageError(f"the rules are a {type(rules).__name__}: a Retention is wanted", hint=_EXAMPLE)
+    if rules is not None and given:
+        raise UsageError(f"a Retention is given and {', '.join(given)} beside it", hint=_EXAMPLE)
+    named = sorted(given.keys() - {"grace"})
+    if sweep_only and (named or (rules is not None and rules.has_rules)):
+        message = f"sweep_only deletes nothing that is live, {' and '.join(named) or 'a Retention with rules'} would"
+        raise UsageError(message, hint="leave one of them out", conflict=named)
+    if rules is not None:
+        return rules
+    if not named:
+        given = {key: getattr(settings, key) for key in Keep.__optional_keys__} | given
+    try:
+        return Retention(**{"grace": settings.grace, **given})
+    except TypeError as error:
+        message = f"{', '.join(sorted(given))}: the rules are {', '.join(sorted(Keep.__optional_keys__))}"
+        raise UsageError(message, hint=_EXAMPLE) from error
+    except ConfigError as error:
+        message = f"{error.setting} = {error.value!r}: {error.wanted}"
+        raise UsageError(message, hint=error.hint, **error.fields) from error
+
+
+_EXAMPLE = "run.prune(keep_last=3), or run.prune(ckptstore.Retention(keep_last=3)); see docs/configuration.md"
 
 
 def parse_duration(text: str, key: str) -> float:
-    """Seconds of `90s`, `30m`, `24h`, `7d`, `2w`, or `0`."""
-    if text.strip() == "0":
+    """Seconds of `90s`, `30m`, `24h`, `7d`, `2w`, or `0`. Raises `ConfigError` for the key of `[retention]`."""
+    match = _DURATION.fullmatch(text.strip()) if isinstance(text, str) else None
+    if match is not None:
+        return float(match[1]) * _SECONDS[match[2]]
+    if isinstance(text, str) and text.strip() == "0":
         return 0.0
-    match = _DURATION.fullmatch(text.strip())
-    if match is None:
-        message = f"{key} = {text!r}: a number with one of {', '.join(_SECONDS)} is wanted, as in '24h'"
-        raise ConfigError(message, key=key)
-    return float(match[1]) * _SECONDS[match[2]]
+    raise _wrong(key, text, f"a number with one of {', '.join(_SECONDS)} is wanted, as in '24h'", f"{key} = '7d', say")
+
+
+def _wrong(key: str, value: object, wanted: str, hint: str) -> ConfigError:
+    message = f"retention.{key} = {value!r}: {wanted}"
+    return ConfigError(message, hint=hint, key=f"retention.{key}", setting=key, value=value, wanted=wanted)

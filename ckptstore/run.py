@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ckptstore.checkpoint import Checkpoint
 from ckptstore.config import Config
@@ -12,7 +12,7 @@ from ckptstore.names import check_tag
 from ckptstore.opened import Opened, shared
 from ckptstore.placement import Survives
 from ckptstore.protocolerrors import protocol_errors
-from ckptstore.retention import Retention
+from ckptstore.retention import Keep, Retention, rules_for
 from ckptstore.selection import Selector, select_deleted, select_from
 from ckptstore.targets import Reason
 from manifests import History, Manifest
@@ -105,8 +105,7 @@ class Run:
 
         if self.config.retention.automatic and leads(process_group):
             try:
-                report = self.prune()
-                left = [*report.left, *report.notes]
+                left = (report := self.prune()).left + report.notes
             except CkptStoreError as error:
                 left = [str(error)]
             if left:
@@ -205,23 +204,24 @@ class Run:
         read_data: bool = False,
         unsafe_allow_remove_all: bool = False,
         observer: Observer = ignore,
+        **keep: Unpack[Keep],
     ) -> "PruneReport":
         """Delete what the rules don't keep; remove what was deleted, given up or orphaned a grace period ago.
 
-        `rules`: those of store.toml unless given. `sweep_only`: delete nothing that is live. `read_data`: first read
-        every byte of the checkpoint that will be the latest, not only ask for its objects. Raises `UsageError` for
-        rules that keep nothing, unless `unsafe_allow_remove_all`.
+        `rules`, or `keep_last=3` and the other fields of `Retention`; else those of store.toml. `sweep_only`: delete
+        nothing live. `read_data`: first read every byte of what will be the latest. Raises as `operations.prune`.
         """
         from ckptstore.operations.prune import prune
 
         return prune(
             self._opened,
             self.name,
-            rules or self.config.retention,
+            rules_for(self.config.retention, rules, keep, sweep_only=sweep_only),
             sweep_only=sweep_only,
             dry_run=dry_run,
             read_data=read_data,
             allow_nothing=unsafe_allow_remove_all,
+            strict_tags=rules is not None or bool(keep.get("keep_tags")),
             observer=observer,
         )
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from ckptstore.config import Config, TargetConfig, parse_size
 from ckptstore.errors import ConfigError
 from ckptstore.placement import Place
+from ckptstore.retention import Retention
 
 SIX = [{"name": name, "url": f"/ckpt/{name}"} for name in "abcdef"]
 
@@ -185,3 +186,37 @@ def test_any_text_is_a_code_or_a_config_error(text):
 def test_made_in_python_it_is_checked_too():
     with pytest.raises(ConfigError):
         Config(name="s", code="0+0", targets=[TargetConfig(name="a", url="/a")])
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('keep_within = "7days"', ["retention.keep_within", "24h"]),
+        ("keep_every = 0", ["retention.keep_every", "1 or more"]),
+        ("automatic = true", ["retention.automatic", "keep_last"]),
+        ("automatic = true\nkeep_last = 0", ["retention.automatic", "keep_last"]),
+        ('grace = "soon"', ["retention.grace"]),
+    ],
+)
+def test_a_wrong_setting_names_its_file(tmp_path, line, words):
+    file = tmp_path / "store.toml"
+    file.write_text(STORE_TOML.replace("[[targets]]", f"[retention]\n{line}\n[[targets]]", 1))
+    with pytest.raises(ConfigError) as caught:
+        Config.load(file)
+    assert all(word in str(caught.value) for word in [str(file), *words]), str(caught.value)
+
+
+def test_any_wrong_setting_names_its_file(tmp_path):
+    file = tmp_path / "store.toml"
+    file.write_text(STORE_TOML.replace("4+2", "4x2"))
+    with pytest.raises(ConfigError) as caught:
+        Config.load(file)
+    assert str(file) in caught.value.message
+    assert caught.value.key == "code"
+
+
+@pytest.mark.parametrize("wrong", [{"keep_last": "3"}, {"keep_within": 7}, {"keep_within": "5x"}, {"keep_every": 0.5}])
+def test_retention_made_in_python_says_what_is_wanted(wrong):
+    with pytest.raises(ConfigError, match=next(iter(wrong))) as caught:
+        Retention(**wrong)
+    assert caught.value.hint

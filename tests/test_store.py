@@ -105,3 +105,58 @@ def test_automatic_pruning_keeps_as_many_as_were_asked_for_where_one_is_lost(tmp
     with pytest.warns(UserWarning, match="step-2 is lost"):
         run.save({"w": torch.ones(10)}, step=3)
     assert steps(run) == [1, 2, 3]
+
+
+def test_a_tag_in_the_settings_that_nobody_has_yet_stops_no_pruning(tmp_path, recwarn):
+    retention = ckptstore.Retention(keep_last=2, keep_tags=["best"], automatic=True)
+    run = ckptstore.open(make_store(tmp_path, retention=retention).config).run("r")
+    for step in range(1, 5):
+        run.save({"w": torch.ones(10)}, step=step)
+    assert steps(run) == [3, 4]
+    assert not [warning for warning in recwarn if "pruned" in str(warning.message)]
+    run.prune()
+    with pytest.raises(NotFoundError, match="no checkpoint has the tag best"):
+        run.prune(keep_tags=["best"])
+    with pytest.raises(NotFoundError):
+        run.prune(ckptstore.Retention(keep_tags=["best"]))
+
+
+def test_rules_that_name_none_of_the_first_steps_warn_of_nothing(tmp_path, recwarn):
+    retention = ckptstore.Retention(keep_every=100, automatic=True)
+    run = ckptstore.open(make_store(tmp_path, retention=retention).config).run("r")
+    for step in range(1, 4):
+        run.save({"w": torch.ones(10)}, step=step)
+    assert steps(run) == [3]
+    assert not [warning for warning in recwarn if "pruned" in str(warning.message)]
+
+
+def test_prune_takes_its_rules_as_keywords(run):
+    assert [c.manifest.step for c in run.prune(keep_last=1, dry_run=True).deleted]
+    assert run.prune(keep_last=1, grace="5h").rules == ckptstore.Retention(keep_last=1, grace="5h")
+    assert len(run.checkpoints()) == 1
+
+
+@pytest.mark.parametrize(
+    ("rules", "keep", "words"),
+    [
+        (({"keep_last": 2},), {}, ["dict", "keep_last="]),
+        ((), {"keep": 2}, ["keep", "keep_last"]),
+        ((), {"keep_last": "2"}, ["keep_last", "'2'"]),
+        ((), {"keep_last": -1}, ["keep_last = -1", "0 or more"]),
+        ((), {"keep_within": "5x"}, ["keep_within = '5x'", "24h"]),
+        ((), {"keep_within": 7}, ["keep_within = 7", "24h"]),
+        ((), {"keep_tags": "best"}, ["keep_tags", "best"]),
+        ((ckptstore.Retention(keep_last=1),), {"keep_last": 2}, ["Retention", "keep_last"]),
+        ((), {"keep_last": 2, "sweep_only": True}, ["sweep_only", "keep_last"]),
+        ((), {"grace": "1h"}, ["nothing says what to keep", "run.prune(keep_last=3)"]),
+    ],
+    ids=str,
+)
+def test_prune_says_what_is_wrong_with_its_rules_and_blames_no_file(run, rules, keep, words):
+    before = steps(run)
+    with pytest.raises(UsageError) as caught:
+        run.prune(*rules, **keep)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+    assert "store.toml, then" not in str(caught.value)
+    assert caught.value.hint
+    assert steps(run) == before

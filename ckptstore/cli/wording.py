@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-__all__ = ["age", "count", "duration", "joined", "shape_text", "size", "survival"]
+__all__ = ["age", "count", "duration", "joined", "shape_text", "size", "survival", "time_left"]
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 STEP = 1024
@@ -34,6 +34,16 @@ def duration(seconds: float) -> str:
         if seconds >= length:
             return f"{int(seconds // length)} {unit}"
     return f"{max(int(seconds), 0)} s"
+
+
+def time_left(seconds: float) -> str:
+    """`23 h 59 min`, `6 d 2 h`: cut, but not to one unit, for a second less than `24 h` is no `23 h`."""
+    for length, unit, smaller in ((2 * DAY, DAY, HOUR), (HOUR, HOUR, MINUTE)):
+        if seconds >= length:
+            rest = seconds % unit
+            whole = f"{int(seconds // unit)} {'d' if unit == DAY else 'h'}"
+            return f"{whole} {duration(rest)}" if rest >= smaller else whole
+    return duration(seconds)
 
 
 def count(number: int, what: str) -> str:

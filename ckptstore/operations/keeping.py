@@ -8,6 +8,11 @@ from ckptstore.retention import Retention, parse_duration
 from manifests import Checkpoint
 from manifests.paths import SaveKey
 
+_KEEP_SOME = (
+    "keep some, as with --keep-last 1; to delete all that has no tag: --unsafe-allow-remove-all, in Python "
+    "unsafe_allow_remove_all=True"
+)
+
 __all__ = ["Choice", "choose"]
 
 
@@ -33,22 +38,23 @@ def choose(
     lost: Collection[SaveKey] = (),
     *,
     allow_nothing: bool = False,
+    strict_tags: bool = True,
 ) -> list[Choice]:
     """Apply the rules to the live checkpoints of a run, oldest first; `ages` are their seconds since the commit.
 
     `used`: saves whose data others use. `lost`: saves that are kept and don't count. Tags pin, and don't use up
-    `keep_last`. The latest is always kept, but where the rules keep nothing at all: that takes `allow_nothing`. Raises
-    `UsageError` without, `NotFoundError` for a tag that no checkpoint has.
+    `keep_last`. The latest is always kept, but by rules that can keep nothing: those take `allow_nothing`, and raise
+    `UsageError` without. `NotFoundError` for a tag that no checkpoint has, if `strict_tags`.
     """
-    _refuse_unknown_tags(checkpoints, rules)
+    if not (rules.can_keep or allow_nothing):
+        raise UsageError("these rules can keep nothing, whatever there is", hint=_KEEP_SOME)
+    if strict_tags:
+        _refuse_unknown_tags(checkpoints, rules)
     free = [c.key for c in checkpoints if not c.tags and c.key not in lost]
     newest = set(free[-rules.keep_last :]) if rules.keep_last else set()
     reasons = {c.key: _reasons(c, rules, newest, ages[c.key]) for c in checkpoints}
-    if any(reasons.values()):
+    if checkpoints and rules.can_keep:
         reasons[checkpoints[-1].key] = reasons[checkpoints[-1].key] or ["the latest"]
-    elif checkpoints and not allow_nothing:
-        message = f"these rules keep none of {len(checkpoints)} checkpoints"
-        raise UsageError(message, hint="keep some, or say --unsafe-allow-remove-all")
     for keys, reason in ((used, "its data is used by another"), (lost, "lost: counts for no rule, see ckpt verify")):
         for key in reasons.keys() & keys:
             reasons[key].append(reason)

@@ -34,24 +34,26 @@ def prune(
     dry_run: bool = False,
     read_data: bool = False,
     allow_nothing: bool = False,
+    strict_tags: bool = True,
     observer: Observer = ignore,
 ) -> PruneReport:
     """Prune one run. `sweep_only`: delete nothing that is live. `read_data`: read back all of the latest first.
 
-    Of those kept by `keep_last` one that is lost doesn't count: an older one is kept in its place. Raises `UsageError`
-    for rules that keep nothing, `NotFoundError` for a tag that isn't there; of the checkpoint that would be left as the
-    latest `CorruptError` where it doesn't load, `OutOfReach` where that can't be told, and `ToleranceError` where it
-    survives less than as it was written, so that a repair comes first (a sweep deletes nothing and goes on);
-    `CommitInDoubt`.
+    `strict_tags`: a tag in the rules that no checkpoint has is a slip of the pen. Of those kept by `keep_last` one that
+    is lost doesn't count: an older one is kept in its place. Raises `UsageError` for rules that keep nothing,
+    `NotFoundError` for such a tag; of the checkpoint that would be left as the latest `CorruptError` where it doesn't
+    load, `OutOfReach` where that can't be told, and `ToleranceError` where it survives less than as it was written, so
+    that a repair comes first (a sweep deletes nothing and goes on); `CommitInDoubt`.
     """
     if not (rules.has_rules or sweep_only):
-        raise UsageError("nothing says what to keep", hint="ckpt prune --keep-last 3, or [retention] in store.toml")
+        hint = "ckpt prune --keep-last 3, or run.prune(keep_last=3), or [retention] in store.toml"
+        raise UsageError("nothing says what to keep", hint=hint)
     report = PruneReport(run, rules, dry_run)
     with protocol_errors():
         opened.group.refresh()
         if not dry_run:
             opened.group.settle(run)
-    make_plan(opened, report, Options(sweep_only, read_data, allow_nothing))
+    make_plan(opened, report, Options(sweep_only, read_data, allow_nothing, strict_tags))
     if dry_run:
         _foresee(opened, report, observer)
     else:

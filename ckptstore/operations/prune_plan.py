@@ -27,6 +27,7 @@ class Options:
     sweep_only: bool = False
     read_data: bool = False
     allow_nothing: bool = False
+    strict_tags: bool = True
 
 
 def make_plan(opened: Opened, report: PruneReport, options: Options) -> None:
@@ -60,23 +61,30 @@ def _choose(report: PruneReport, history: History, ages: Ages, options: Options)
         _used(history.checkpoints),
         report.lost,
         allow_nothing=options.allow_nothing,
+        strict_tags=options.strict_tags,
     )
 
 
 def find_ended(report: PruneReport, history: History, ages: Ages) -> None:
-    """Say which deleted and given-up saves are past the grace period."""
+    """Say which deleted and given-up saves are past the grace period: where there is none, what is deleted now, too."""
     grace = report.rules.grace_seconds
     used = _used(report.kept)
     just_deleted = {checkpoint.key for checkpoint in report.deleted}
     report.blocked = [problem.message for problem in history.problems if problem.fatal]
     report.ended, report.waiting = [], []
-    for checkpoint in history.deleted:
+    about_to_be = [c for c in history.checkpoints if c.key in just_deleted and not grace]
+    for checkpoint in sorted((*history.deleted, *about_to_be), key=_begun):
         age = max((ages.youngest.get(mark_name(checkpoint, random), 0.0) for random in checkpoint.deletes), default=0.0)
         if age >= grace and checkpoint.key not in used and not report.blocked:
             report.ended.append(checkpoint)
         elif checkpoint.key not in just_deleted:
             report.waiting.append(Waiting(checkpoint, max(grace - age, 0.0), checkpoint.key in used))
     report.given_up = [key for key in history.begun if ages.youngest.get(paths.begun_name(*key), 0.0) >= grace]
+
+
+def _begun(checkpoint: Checkpoint) -> tuple[tuple[int, str], int]:
+    """Sort key: in the order in which saves begin."""
+    return paths.split_session(checkpoint.session), checkpoint.ordinal
 
 
 def _used(checkpoints: Sequence[Checkpoint]) -> set[SaveKey]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from ckptstore.operations.keeping import Choice
 from ckptstore.operations.removal import Removal
 from ckptstore.retention import Retention
+from ckptstore.selection import key_of
 from manifests import Checkpoint
 from manifests.paths import SaveKey
 
@@ -20,7 +21,7 @@ class Waiting:
     used: bool = False
 
 
-@dataclass
+@dataclass(repr=False)
 class PruneReport:
     """What is to be done, or was.
 
@@ -49,6 +50,13 @@ class PruneReport:
 
     def __post_init__(self) -> None:
         self.removal.dry_run = self.dry_run
+
+    def __repr__(self) -> str:
+        """What a person in a notebook wants of it: names, not manifests."""
+        named = {"kept": self.kept, "deleted": self.deleted, "ended": self.ended}
+        told = ", ".join(f"{what}={[_name(each) for each in them[-5:]]}" for what, them in named.items())
+        more = f"removed={self.removal.objects}, left={len(self.left)}, dry_run={self.dry_run}"
+        return f"PruneReport(run={self.run!r}, {told}, {more})"
 
     @property
     def failed(self) -> list[str]:
@@ -79,3 +87,7 @@ class PruneReport:
     def exit_code(self) -> int:
         """0, or 1 where something was left that should have gone."""
         return 1 if self.left else 0
+
+
+def _name(checkpoint: Checkpoint) -> str:
+    return checkpoint.manifest.name or key_of(checkpoint)

@@ -112,6 +112,39 @@ def test_o14_rules_that_keep_nothing_are_refused(store):
     assert steps(store) == []
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize(
+    "rules", [{"keep_every": 100}, {"keep_within": "1s"}, {"keep_last": 0, "keep_every": 7}], ids=str
+)
+def test_the_latest_is_kept_where_the_rules_happen_to_name_none(store, rules, dry_run):
+    saved(store, 1, 2, 3)
+    pass_time(store, HOUR)
+    for allow_nothing in (False, True):
+        report = pruned(store, **rules, dry_run=dry_run, allow_nothing=allow_nothing)
+        assert [(c.checkpoint.manifest.step, c.reasons) for c in report.choices if c.keep] == [(3, ("the latest",))]
+        assert steps(store) == ([1, 2, 3] if dry_run else [3])
+
+
+def test_rules_that_can_keep_nothing_are_refused_whatever_there_is(store):
+    """Also where tags keep something today, or there is nothing to delete yet."""
+    with pytest.raises(UsageError, match="can keep nothing"):
+        pruned(store, keep_last=0)
+    tagged, *_ = saved(store, 1, 2)
+    tag(store, tagged, "best")
+    with pytest.raises(UsageError, match="can keep nothing") as caught:
+        pruned(store, keep_last=0)
+    assert "--unsafe-allow-remove-all" in caught.value.hint
+    assert "unsafe_allow_remove_all=True" in caught.value.hint
+    pruned(store, keep_last=0, allow_nothing=True)
+    assert steps(store) == [1]
+
+
+def test_a_tag_that_settings_name_and_nobody_has_yet_matches_nothing(store):
+    saved(store, 1, 2, 3)
+    report = pruned(store, keep_last=2, keep_tags=["best"], strict_tags=False)
+    assert (steps(store), report.left) == ([2, 3], [])
+
+
 def test_o33_pins_do_not_use_up_the_last_and_go_when_they_are_unpinned(store):
     best, *_ = saved(store, 10)
     tag(store, best, "best")
@@ -137,6 +170,27 @@ def test_a_dry_run_tells_the_same_and_writes_nothing(store):
         assert [c.manifest.step for c in report.deleted] == [2, 3]
         assert [c.manifest.step for c in report.ended] == [1]
     assert (plan.removal.objects, plan.removal.bytes) == (done.removal.objects, done.removal.bytes)
+
+
+def test_a_dry_run_without_grace_tells_the_same_too(store):
+    """What is deleted now is past a grace period of nothing at once."""
+    saved(store, 1, 2, 3)
+    plan = pruned(store, keep_last=1, grace="0", dry_run=True)
+    done = pruned(store, keep_last=1, grace="0")
+    for report in (plan, done):
+        assert [c.manifest.step for c in report.deleted] == [1, 2]
+        assert [c.manifest.step for c in report.ended] == [1, 2]
+        assert report.waiting == []
+    assert (plan.removal.objects, plan.removal.bytes) == (done.removal.objects, done.removal.bytes)
+    assert done.removal.objects > 0
+
+
+def test_the_repr_of_a_report_fits_on_a_screen(store):
+    saved(store, 1, 2, 3)
+    text = repr(pruned(store, keep_last=1))
+    assert len(text) < 500
+    assert "step-1" in text
+    assert "step-3" in text
 
 
 # -- grace -------------------------------------------------------------------------------------------------------
