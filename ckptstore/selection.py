@@ -103,7 +103,7 @@ def select_deleted(history: History, selector: Selector) -> Checkpoint:
     if matching:
         return matching[-1]
     message = f"run {history.run} has no deleted checkpoint {selector}"
-    raise NotFoundError(message, hint=f"see what was deleted: ckpt log --run {history.run}", run=history.run)
+    raise NotFoundError(message, hint=f"see what was deleted: ckpt ls --deleted --run {history.run}", run=history.run)
 
 
 def select_all(history: History, selector: Selector | None) -> list[Checkpoint]:

@@ -1,10 +1,12 @@
-"""What happened in a run, told by what is stored of it: nothing was ever overwritten, so nothing is forgotten.
+"""What happened in a run, told by what is stored of it: nothing was ever overwritten.
+
+Of a save that has ended and was cleared away nothing is left but the note that says so.
 
 Times are what the writers' clocks said, for people only. Nothing is decided by them, so an event stands where the
 protocol says it must: no session before those it numbers itself after, no commit before its save began.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from manifests import paths
 from manifests.heal import Vote, read_everything
@@ -24,6 +26,7 @@ _MARKS = {
     "collect": "collecting",
 }
 _RANKS = ("opened", "begun", "committed", "voided")
+_LAST = "collected"
 """Of what has no time of its own, or the same: the order in which it can happen."""
 
 
@@ -57,15 +60,23 @@ def read_log(view: View, run: str) -> Steps[tuple[Event, ...] | None]:
 
 def log_of(votes: tuple[Vote, ...]) -> tuple[Event, ...]:
     """Make the log out of the votes that were read. Pure."""
-    events = [event for vote in votes for event in _events(vote)]
+    events = _named([event for vote in votes for event in _events(vote)])
     times: dict[SaveKey, str] = {}
     for event in sorted(events, key=lambda event: (order(event.save), _rank(event), event.version or 0)):
         times[event.save] = max(times.get(event.save, ""), event.at)
+    for event in events:  # a note has no time: where it is all that is left, it stands below its session
+        times[event.save] = times[event.save] or times.get((event.session, 0), "")
     return tuple(sorted(events, key=lambda e: (e.at or times[e.save], order(e.save), _rank(e), e.version or 0)))
 
 
+def _named(events: list[Event]) -> list[Event]:
+    """Give all events of a save the name and the step that it was committed with."""
+    saved = {event.save: event for event in events if event.version is not None}
+    return [replace(e, name=saved[e.save].name, step=saved[e.save].step) if e.save in saved else e for e in events]
+
+
 def _rank(event: Event) -> int:
-    return _RANKS.index(event.kind) if event.kind in _RANKS else len(_RANKS)
+    return _RANKS.index(event.kind) if event.kind in _RANKS else len(_RANKS) + (event.kind == _LAST)
 
 
 def _events(vote: Vote) -> list[Event]:

@@ -14,7 +14,8 @@ def log(call: Call) -> int:
     """List what happened in a run, in order.
 
     Saves begun, committed, repaired, voided, deleted, undeleted, tagged. Times (UTC) are those of the clocks of
-    whoever did it; nothing is decided by them.
+    whoever did it; nothing is decided by them. Of a save whose data a prune removed, one row is left: `collected`,
+    which has no time. `ckpt ls --deleted` lists what can still be taken back, with its keys.
     """
     from ckptstore.protocolerrors import protocol_errors
 

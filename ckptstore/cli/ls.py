@@ -7,13 +7,14 @@ import typer
 from ckptstore.cli.call import Call
 from ckptstore.cli.selecting import Name, Step, Tag, Which, selected
 from ckptstore.cli.wording import age, count, joined, shape_text, size, survival
-from ckptstore.errors import CorruptError, NotFoundError
+from ckptstore.errors import CorruptError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from ckptstore.checkpoint import Checkpoint
     from manifests import History
 
 AllRuns = Annotated[bool, typer.Option("--all-runs", help="The checkpoints of every run.")]
+Deleted = Annotated[bool, typer.Option("--deleted", help="What `ckpt undelete` can take back, and for how long.")]
 Tensors = Annotated[bool, typer.Option("--tensors", help="The tensors of one checkpoint instead.")]
 
 __all__ = ["ls"]
@@ -27,13 +28,21 @@ def ls(
     tag: Tag = None,
     all_runs: AllRuns = False,
     tensors: Tensors = False,
+    deleted: Deleted = False,
 ) -> int:
     """List checkpoints, oldest first: the last one is the latest.
 
     Reads manifests only, so it tells what each checkpoint survived when it was saved or last repaired;
-    `ckpt verify` looks at what is there now. With --tensors: every tensor of one checkpoint.
+    `ckpt verify` looks at what is there now. With --tensors: every tensor of one checkpoint. With --deleted: those
+    that are marked deleted, with their keys; what time it is on the targets is learnt by putting an object there.
     """
     selector = selected(which, step, name, tag)
+    if deleted and (tensors or selector is not None):
+        raise UsageError("--deleted lists all that is deleted in a run, and nothing else", hint="ckpt ls --deleted")
+    if deleted:
+        from ckptstore.cli.ls_deleted import list_deleted
+
+        return list_deleted(call, call.runs() if all_runs else [call.run], with_run=all_runs)
     if tensors:
         return _list_tensors(call, selector)
     runs = call.runs() if all_runs else [call.run]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ckptstore.cli.call import Call
-from ckptstore.cli.wording import count, size, time_left
+from ckptstore.cli.wording import count, data_stays, size, time_left
 from ckptstore.errors import UsageError
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _tell(call: Call, report: "PruneReport") -> None:
     rows = [
         [*_names(c.checkpoint), _plan(c, ended), ", ".join(c.reasons) or "no rule keeps it"] for c in report.choices
     ]
-    rows += [[*_names(w.checkpoint), "deleted", _waiting(w.seconds, used=w.used)] for w in report.waiting]
+    rows += [[*_names(w.checkpoint), "deleted", data_stays(w.seconds, used=w.used)] for w in report.waiting]
     rows += [[*_names(c), "remove", "deleted, past its grace period"] for c in report.ended if c.key not in deleted]
     if rows:
         call.output.table(["name", "step", "plan", "why"], rows, right=["step"])
@@ -141,12 +141,6 @@ def _names(checkpoint: Any) -> tuple[str, str]:
     manifest = checkpoint.manifest
     name = manifest.name or f"{checkpoint.session}.{checkpoint.ordinal:06d}"
     return name, "" if manifest.step is None else str(manifest.step)
-
-
-def _waiting(seconds: float, *, used: bool) -> str:
-    if used:
-        return "another checkpoint uses its data"
-    return f"its data stays for {time_left(seconds)}"
 
 
 def _sum_up(call: Call, report: "PruneReport") -> int:

@@ -147,6 +147,7 @@ VERDICTS = {
     "good": "",
     "degraded": "ckpt repair",
     "unknown": "ckpt doctor",
-    "lost": "ckpt repair for what can be saved, then: ckpt restore from an older checkpoint",
+    "lost": "ckpt repair for what can be saved, then: ckpt restore from an older checkpoint, or what ckpt undelete "
+    "brings back: ckpt ls --deleted",
 }
 """States from good to bad, and what to do about each."""

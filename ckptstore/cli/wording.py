@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-__all__ = ["age", "count", "duration", "joined", "shape_text", "size", "survival", "time_left"]
+__all__ = ["age", "count", "data_stays", "duration", "joined", "shape_text", "size", "survival", "time_left"]
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 STEP = 1024
@@ -44,6 +44,15 @@ def time_left(seconds: float) -> str:
             whole = f"{int(seconds // unit)} {'d' if unit == DAY else 'h'}"
             return f"{whole} {duration(rest)}" if rest >= smaller else whole
     return duration(seconds)
+
+
+def data_stays(seconds: float | None, *, used: bool) -> str:
+    """For how long a deleted checkpoint keeps its data."""
+    if used:
+        return "another checkpoint uses its data"
+    if seconds is None:
+        return "for how long its data stays can't be told"
+    return f"its data stays for {time_left(seconds)}" if seconds else "the next prune removes it"
 
 
 def count(number: int, what: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ckptstore.errors import CkptStoreError
+from ckptstore.errors import CkptStoreError, OutOfReach
 from ckptstore.opened import Opened
 from ckptstore.operations.ages import Ages, vote_ages
 from ckptstore.operations.keeping import Choice, choose
@@ -11,13 +11,14 @@ from ckptstore.operations.prune_report import PruneReport, Waiting
 from ckptstore.operations.soundness import fault_of_latest, outlook, silent_targets
 from ckptstore.operations.verify import check
 from ckptstore.protocolerrors import protocol_errors
+from ckptstore.retention import Retention
 from ckptstore.selection import key_of
 from manifests import Checkpoint, History, paths
 from manifests.paths import SaveKey
 
 LOOKS = 3  # at a run in which another prune is under way
 
-__all__ = ["Options", "find_ended", "make_plan", "mark_name", "read_run"]
+__all__ = ["Options", "deleted_in", "find_ended", "make_plan", "mark_name", "read_run"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,27 @@ def read_run(opened: Opened, run: str) -> tuple[History, Ages]:
     return history, vote_ages(opened, run)
 
 
+def deleted_in(opened: Opened, run: str, rules: Retention) -> list[Waiting]:
+    """What is deleted and can be taken back, with 0 seconds left where the next prune may remove it.
+
+    To learn the time an object is put on each commit target and removed; where none takes it, `seconds` is None.
+    """
+    with protocol_errors():
+        history = opened.group.history(run)
+    used = _used(history.checkpoints)
+    try:
+        ages = vote_ages(opened, run)
+    except OutOfReach:
+        return [Waiting(checkpoint, None, checkpoint.key in used) for checkpoint in history.deleted]
+    left = [max(rules.grace_seconds - _age(checkpoint, ages), 0.0) for checkpoint in history.deleted]
+    return [Waiting(c, seconds, c.key in used) for c, seconds in zip(history.deleted, left, strict=True)]
+
+
+def _age(checkpoint: Checkpoint, ages: Ages) -> float:
+    """For how many seconds it has been deleted: by the mark that was put first, by the clock that says least."""
+    return max((ages.youngest.get(mark_name(checkpoint, random), 0.0) for random in checkpoint.deletes), default=0.0)
+
+
 def _choose(report: PruneReport, history: History, ages: Ages, options: Options) -> None:
     """Say of each live checkpoint why it is kept, if it is."""
     if options.sweep_only:
@@ -74,7 +96,7 @@ def find_ended(report: PruneReport, history: History, ages: Ages) -> None:
     report.ended, report.waiting = [], []
     about_to_be = [c for c in history.checkpoints if c.key in just_deleted and not grace]
     for checkpoint in sorted((*history.deleted, *about_to_be), key=_begun):
-        age = max((ages.youngest.get(mark_name(checkpoint, random), 0.0) for random in checkpoint.deletes), default=0.0)
+        age = _age(checkpoint, ages)
         if age >= grace and checkpoint.key not in used and not report.blocked:
             report.ended.append(checkpoint)
         elif checkpoint.key not in just_deleted:

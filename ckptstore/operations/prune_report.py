@@ -14,10 +14,10 @@ __all__ = ["PruneReport", "Waiting"]
 
 @dataclass(frozen=True)
 class Waiting:
-    """A deleted checkpoint that still keeps its data: for so many `seconds`, or as long as `used`."""
+    """A deleted checkpoint that keeps its data: for so many `seconds` (None: not known), or as long as `used`."""
 
     checkpoint: Checkpoint
-    seconds: float
+    seconds: float | None
     used: bool = False
 
 

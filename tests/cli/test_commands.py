@@ -292,3 +292,66 @@ def test_verbose_tells_of_damaged_fragments(ckpt):
         path.unlink()
     assert "data/" not in ckpt("restore", ckpt.folder / "out").err
     assert "data/" in ckpt("restore", ckpt.folder / "out2", "-v").err
+
+
+# -- what was deleted, and what became of it -----------------------------------------------------------------------
+
+
+def test_ls_deleted_lists_what_undelete_can_bring_back_and_for_how_long(ckpt):
+    ckpt("save", ckpt.folder / "in.safetensors", "--step", 7)
+    ckpt("save", ckpt.folder / "in.safetensors", "--step", 8)
+    assert "nothing deleted" in ckpt("ls", "--deleted").err
+    for _ in range(2):
+        assert ckpt("delete", "7", "--yes").code == 0
+    answer = ckpt("ls", "--deleted")
+    assert answer.out.splitlines()[0].split() == ["name", "step", "size", "age", "data", "stays", "key"]
+    assert [line.split()[:2] for line in answer.out.splitlines()[1:]] == [["step-7", "7"], ["step-7", "7"]]
+    assert "23 h 59 min" in answer.out
+    assert "ckpt undelete" in answer.err
+    found = ckpt("ls", "--deleted", "--json").summary["deleted"]
+    assert [item["step"] for item in found] == [7, 7]
+    assert all(86000 < item["seconds"] <= 86400 for item in found)
+    older = found[0]["key"]
+    assert older in answer.out
+    assert ckpt("undelete", older).code == 0
+    assert ckpt("ls", "--json").summary["checkpoints"][0]["key"] == older
+    assert [item["key"] for item in ckpt("ls", "--deleted", "--json").summary["deleted"]] == [found[1]["key"]]
+
+
+def test_ls_deleted_says_what_the_next_prune_may_remove_and_which_run_it_is_of(ckpt):
+    ckpt("save", ckpt.folder / "in.safetensors", "--step", 8)
+    ckpt("delete", "7", "--yes")
+    text = ckpt.path.read_text()
+    ckpt.path.write_text(text.replace("[[targets]]", '[retention]\ngrace = "0"\n[[targets]]', 1))
+    assert "the next prune removes it" in ckpt("ls", "--deleted").out
+    answer = ckpt("ls", "--deleted", "--all-runs")
+    assert answer.out.split()[0] == "run"
+    assert "default" in answer.out
+    assert ckpt("ls", "--deleted", "--run", "typo").code == 10
+    assert ckpt("ls", "--deleted", "7").code == 2
+    assert ckpt("ls", "--deleted", "--tensors").code == 2
+
+
+def test_whoever_looks_for_a_deleted_one_is_sent_to_the_list(ckpt):
+    for answer in (ckpt("undelete"), ckpt("undelete", "3")):
+        assert "ckpt ls --deleted" in answer.err
+
+
+def test_log_names_what_was_deleted_and_keeps_a_row_for_what_was_removed(ckpt):
+    ckpt("save", ckpt.folder / "in.safetensors", "--step", 8)
+    ckpt("delete", "7", "--yes")
+    (row,) = [row for row in ckpt("log", "--json").summary["events"] if row["kind"] == "deleted"]
+    assert (row["name"], row["step"]) == ("step-7", 7)
+    assert ckpt("prune", "--sweep", "--grace", "0", "--yes").code == 0
+    kinds = [row["kind"] for row in ckpt("log", "--json").summary["events"]]
+    assert kinds == ["opened", "collected", "opened", "begun", "committed"]
+
+
+def test_what_is_lost_may_have_a_deleted_one_to_fall_back_on(ckpt):
+    for name in "abc":
+        for path in ckpt.fragments(name):
+            path.unlink()
+    answer = ckpt("verify")
+    assert answer.code == 4
+    assert "ckpt ls --deleted" in answer.err
+    assert "ckpt undelete" in answer.err

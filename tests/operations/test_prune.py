@@ -11,6 +11,7 @@ import pytest
 from ckptstore.commit import Commit
 from ckptstore.errors import AccessDenied, ConflictError, CorruptError, NotFoundError, UsageError
 from ckptstore.operations.prune import PruneReport, prune
+from ckptstore.operations.prune_plan import deleted_in
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.retention import Retention
 from ckptstore.selection import Selector
@@ -240,6 +241,17 @@ def test_a_mark_that_was_undone_and_put_again_begins_its_grace_anew(store):
     assert pruned(store, sweep_only=True).ended == []
     store.opened.group.undelete(RUN, first.session, first.ordinal)
     assert_equal(store.load(Selector(step=1)), state(1))
+
+
+def test_what_is_deleted_is_listed_also_where_nothing_can_be_written_to_learn_the_time(store):
+    first, *_ = saved(store, 1, 2)
+    delete(store, first)
+    (waiting,) = deleted_in(store.opened, RUN, Retention())
+    assert 23 * HOUR < waiting.seconds <= DAY
+    for name, fault in store.faults.items():
+        fault.inject("put", "clock/*", error=AccessDenied("read only", target=name))
+    (waiting,) = deleted_in(store.opened, RUN, Retention())
+    assert (waiting.checkpoint.manifest.step, waiting.seconds) == (1, None)
 
 
 # -- what is needed stays ----------------------------------------------------------------------------------------
