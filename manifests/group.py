@@ -229,6 +229,10 @@ class Group:
         """Read every copy of every vote of a run; put back what is missing or damaged on targets that count."""
         return self._attempt(lambda view: heal.heal(view, run), fresh=True)
 
+    def unhealed(self, run: str) -> tuple[tuple[str, str], ...]:
+        """(target, inner name) of each copy that `heal` would put; puts nothing."""
+        return self._attempt(lambda view: heal.unhealed(view, run), fresh=True)
+
     # -- running -------------------------------------------------------------------------------------------
 
     def _drive(self, steps: Steps[T]) -> T:

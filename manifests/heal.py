@@ -137,6 +137,17 @@ def _remove_strays(view: View, run: str, votes: Votes, healed: Healed) -> Steps[
     return replace(healed, problems=problems, incomplete=incomplete, removed=tuple(removed))
 
 
+def unhealed(view: View, run: str) -> Steps[tuple[tuple[str, str], ...] | None]:
+    """Return (target, inner name) of the copies that `heal` would put. None, and raises, as it does."""
+    votes = yield from list_votes(view, run)
+    names = votes_that_count(votes, *paths.FOLDERS)
+    yield from read_copies(view, run, votes, names, set(names))
+    if not view.can_read((yield from view.check(votes.heard))):
+        return None
+    refuse_newer(votes)
+    return tuple((request.target, name) for name in names for request in _puts(view, run, votes, name))
+
+
 def settle(view: View, run: str) -> Steps[Healed | None]:
     """Complete what was seen on too few targets: manifests, marks, notes of what was collected.
 

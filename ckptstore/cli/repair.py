@@ -6,7 +6,7 @@ import typer
 
 from ckptstore.cli.call import Call
 from ckptstore.cli.selecting import Name, Step, Tag, Which, selected
-from ckptstore.cli.wording import count, joined, size, survival
+from ckptstore.cli.wording import FALL_BACK, joined, size, verdict
 from ckptstore.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,11 +82,21 @@ def _fields(result: "RepairResult") -> dict[str, Any]:
 def _tell(call: Call, result: "RepairResult", *, dry_run: bool) -> None:
     done = [f"{number} {word}" for word in ("rebuilt", "moved", "restored") if (number := getattr(result, word))]
     would = "would be " if dry_run and done else ""
-    what = f"{would}{', '.join(done)}" if done else "nothing to do"
+    idle = "nothing to do" if result.state in {"good", "degraded"} else "nothing can be done"
+    what = f"{would}{', '.join(done)}" if done else idle
     much = f" ({size(result.bytes)})" if result.bytes else ""
-    call.output.say(f"{result.name}: {what}{much}; {result.state}, {survival(*result.tolerance)}")
+    call.output.say(f"{result.name}: {what}{much}; {verdict(result.state, *result.tolerance)}")
     for failure in result.failed:
         call.output.say(f"  failed: {failure}")
+
+
+def _next(report: "RepairReport") -> str:
+    """What is left to do: to repair what is lost again and again mends nothing."""
+    if report.dry_run and report.does_something:
+        return "ckpt repair"
+    if any(result.state == "lost" for result in report.checkpoints):
+        return FALL_BACK
+    return "ckpt doctor" if report.dry_run else "ckpt doctor, then ckpt repair again"
 
 
 def _sum_up(call: Call, report: "RepairReport") -> int:
@@ -94,12 +104,12 @@ def _sum_up(call: Call, report: "RepairReport") -> int:
         would = "would be " if report.dry_run else ""
         call.output.say(f"{would}re-admitted: {joined(report.readmitted)}")
     if report.votes:
-        call.output.say(f"{count(report.votes, 'manifest or mark')} put back")
+        copies = "1 copy" if report.votes == 1 else f"{report.votes} copies"
+        call.output.say(f"{copies} of manifests and marks {'would be ' if report.dry_run else ''}put back")
     for failure in report.failed:
         call.output.say(f"failed: {failure}")
     if report.exit_code:
-        again = "ckpt repair" if report.dry_run else "ckpt doctor, then ckpt repair again"
-        call.output.note(f"next: {again}")
+        call.output.note(f"next: {_next(report)}")
     worst = min(((r.tolerance.targets, r.tolerance.domains) for r in report.checkpoints), default=(-1, -1))
     return call.output.summary(
         report.exit_code,

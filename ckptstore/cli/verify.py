@@ -7,7 +7,7 @@ import typer
 from ckptstore.cli.call import Call
 from ckptstore.cli.failures import failure_of
 from ckptstore.cli.selecting import Name, Step, Tag, Which, selected
-from ckptstore.cli.wording import count, survival
+from ckptstore.cli.wording import FALL_BACK, count, verdict
 from ckptstore.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -92,16 +92,8 @@ def _fields(health: "CheckpointHealth") -> dict[str, Any]:
 
 
 def _tell(call: Call, health: "CheckpointHealth") -> None:
-    words = {
-        "good": "good",
-        "degraded": "degraded, loadable",
-        "lost": "LOST",
-        "unknown": "unknown: targets out of reach decide",
-        "changed": "deleted meanwhile",
-    }
-    more = survival(*health.tolerance) if health.state in {"good", "degraded"} else ""
     checked = f"{health.counts.checked} of {count(health.counts.expected, 'object')} checked"
-    call.output.say(f"{health.name}: {', '.join(part for part in (words[health.state], more, checked) if part)}")
+    call.output.say(f"{health.name}: {verdict(health.state, *health.tolerance)}, {checked}")
     _list(call, health.findings)
 
 
@@ -147,7 +139,6 @@ VERDICTS = {
     "good": "",
     "degraded": "ckpt repair",
     "unknown": "ckpt doctor",
-    "lost": "ckpt repair for what can be saved, then: ckpt restore from an older checkpoint, or what ckpt undelete "
-    "brings back: ckpt ls --deleted",
+    "lost": f"ckpt repair for what can be saved, then: {FALL_BACK}",
 }
 """States from good to bad, and what to do about each."""

@@ -3,7 +3,22 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-__all__ = ["age", "count", "data_stays", "duration", "joined", "shape_text", "size", "survival", "time_left"]
+FALL_BACK = "ckpt restore from an older checkpoint, or from what ckpt undelete brings back: ckpt ls --deleted"
+"""What to do where a checkpoint is lost."""
+
+__all__ = [
+    "FALL_BACK",
+    "age",
+    "count",
+    "data_stays",
+    "duration",
+    "joined",
+    "shape_text",
+    "size",
+    "survival",
+    "time_left",
+    "verdict",
+]
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 STEP = 1024
@@ -67,6 +82,19 @@ def survival(targets: int, domains: int) -> str:
     if targets == 0:
         return "survives no loss"
     return f"survives {count(targets, 'target')}, {count(max(domains, 0), 'domain')}"
+
+
+def verdict(state: str, targets: int, domains: int) -> str:
+    """What a look at a checkpoint found, and where it loads, what may still be lost."""
+    words = {
+        "good": "good",
+        "degraded": "degraded, loadable",
+        "lost": "LOST",
+        "unknown": "unknown: targets out of reach decide",
+        "changed": "deleted meanwhile",
+    }
+    loads = state in {"good", "degraded"}
+    return f"{words[state]}, {survival(targets, domains)}" if loads else words[state]
 
 
 def joined(names: Sequence[str]) -> str:

@@ -25,7 +25,10 @@ __all__ = ["RepairReport", "RepairResult", "repair"]
 
 @dataclass
 class RepairReport:
-    """All checkpoints; `votes`: copies of manifests and marks put back; `readmitted`: targets that count again."""
+    """All checkpoints; `votes`: copies of manifests and marks put back; `readmitted`: targets that count again.
+
+    In a dry run: that would be.
+    """
 
     checkpoints: list[RepairResult] = field(default_factory=list)
     votes: int = 0
@@ -34,11 +37,19 @@ class RepairReport:
     dry_run: bool = False
 
     @property
+    def does_something(self) -> bool:
+        """Whether anything was put back, moved or re-admitted."""
+        done = any(result.rebuilt or result.moved or result.restored for result in self.checkpoints)
+        return bool(done or self.votes or self.readmitted)
+
+    @property
     def exit_code(self) -> int:
-        """0 when all is good after it, else as `verify`."""
+        """0 when all is good after it, else as `verify`; in a dry run as before it."""
         codes = [VerifyReport.CODES[result.state] for result in self.checkpoints]
         worst = max(codes, key=[0, 3, 5, 4].index, default=0)
         failed = self.failed or any(result.failed for result in self.checkpoints)
+        if self.dry_run and self.votes:
+            return worst or VerifyReport.CODES["degraded"]
         return worst or (1 if failed and not self.dry_run else 0)
 
 
@@ -74,8 +85,7 @@ def _repair_run(
     report: RepairReport,
     observer: Observer,
 ) -> None:
-    if not report.dry_run:
-        _heal(opened, run, report)
+    _heal(opened, run, report)
     with protocol_errors():
         history = opened.group.history(run)
     chosen = to_check(history, selector)
@@ -106,6 +116,9 @@ def _heal(opened: Opened, run: str, report: RepairReport) -> None:
     """Manifests and marks first; a target that takes none must not keep fragments elsewhere from being rebuilt."""
     try:
         with protocol_errors():
+            if report.dry_run:
+                report.votes += len(opened.group.unhealed(run))
+                return
             healed = opened.group.heal(run)
     except CkptStoreError as error:
         report.failed.append(error.message)

@@ -236,3 +236,58 @@ def test_a_newer_save_that_can_not_be_read_is_not_passed_over(ckpt):
     assert answer.code == 0
     assert f"not readable as it should be: manifests/{key}/" in answer.err
     assert ckpt("restore", ckpt.folder / "out", "--step", 7).code == 0
+
+
+# -- what repair says -----------------------------------------------------------------------
+
+
+def test_a_repair_that_can_do_nothing_says_so_and_sends_nobody_in_a_circle(ckpt):
+    for name in "abc":
+        for path in ckpt.fragments(name):
+            path.unlink()
+    for options in ([], ["--dry-run"]):
+        answer = ckpt("repair", *options)
+        assert answer.code == 4
+        assert "step-7: nothing can be done; LOST" in answer.out
+        assert "lost, lost" not in answer.out
+        assert "repair" not in answer.err
+        assert "ckpt ls --deleted" in answer.err
+
+
+def test_a_repair_waits_for_what_is_out_of_reach_and_says_so(ckpt):
+    ckpt.away("a", "b")
+    for path in ckpt.fragments("c"):
+        path.unlink()
+    for options in ([], ["--dry-run"]):
+        answer = ckpt("repair", *options)
+        assert answer.code == 5
+        assert "step-7: nothing can be done; unknown: targets out of reach decide" in answer.out
+        assert "ckpt doctor" in answer.err
+
+
+def test_a_dry_repair_with_nothing_to_do_sends_nobody_to_repair(ckpt):
+    ckpt.away("a")
+    answer = ckpt("repair", "--dry-run")
+    assert (answer.code, "nothing to do" in answer.out) == (3, True)
+    assert "next: ckpt doctor" in answer.err
+    ckpt.back("a")
+    answer = ckpt("repair", "--dry-run")
+    assert (answer.code, "next" in answer.err) == (0, False)
+
+
+def test_a_dry_repair_counts_the_manifests_and_marks_that_the_repair_puts_back(ckpt):
+    ckpt.away("a", "b")
+    ckpt("tag", "best", 7)
+    ckpt("delete", "7", "--yes")
+    ckpt("undelete", "7")
+    ckpt.back("a", "b")
+    plan = ckpt("repair", "--dry-run")
+    before = plan.out
+    assert plan.code == 3
+    assert "6 copies of manifests and marks would be put back" in before
+    assert "next: ckpt repair" in plan.err
+    done = ckpt("repair")
+    assert done.code == 0
+    assert "6 copies of manifests and marks put back" in done.out
+    again = ckpt("repair", "--dry-run")
+    assert (again.code, "put back" in again.out) == (0, False)
