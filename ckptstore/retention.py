@@ -1,7 +1,7 @@
 """Which checkpoints a run keeps, and for how long what was deleted can be taken back: the settings."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypedDict
 
 import msgspec
@@ -82,20 +82,30 @@ def rules_for(settings: Retention, rules: Retention | None, keep: Keep, *, sweep
     given: dict[str, Any] = {key: value for key, value in keep.items() if value not in (None, [], ())}
     if isinstance(given.get("keep_tags"), tuple):
         given["keep_tags"] = list(given["keep_tags"])
-    if rules is not None and not isinstance(rules, Retention):
-        raise UsageError(f"the rules are a {type(rules).__name__}: a Retention is wanted", hint=_EXAMPLE)
-    if rules is not None and given:
-        raise UsageError(f"a Retention is given and {', '.join(given)} beside it", hint=_EXAMPLE)
     named = sorted(given.keys() - {"grace"})
-    if sweep_only and (named or (rules is not None and rules.has_rules)):
-        message = f"sweep_only deletes nothing that is live, {' and '.join(named) or 'a Retention with rules'} would"
-        raise UsageError(message, hint="leave one of them out", conflict=named)
+    _refuse_contradictions(rules, given, named, sweep_only=sweep_only)
     if rules is not None:
         return rules
     if not named:
         given = {key: getattr(settings, key) for key in Keep.__optional_keys__} | given
+    return _made_of({"grace": settings.grace, **given})
+
+
+def _refuse_contradictions(
+    rules: Retention | None, given: Collection[str], named: Sequence[str], *, sweep_only: bool
+) -> None:
+    if rules is not None and not isinstance(rules, Retention):
+        raise UsageError(f"the rules are a {type(rules).__name__}: a Retention is wanted", hint=_EXAMPLE)
+    if rules is not None and given:
+        raise UsageError(f"a Retention is given and {', '.join(given)} beside it", hint=_EXAMPLE)
+    if sweep_only and (named or (rules is not None and rules.has_rules)):
+        message = f"sweep_only deletes nothing that is live, {' and '.join(named) or 'a Retention with rules'} would"
+        raise UsageError(message, hint="leave one of them out", conflict=named)
+
+
+def _made_of(given: Mapping[str, Any]) -> Retention:
     try:
-        return Retention(**{"grace": settings.grace, **given})
+        return Retention(**given)
     except TypeError as error:
         message = f"{', '.join(sorted(given))}: the rules are {', '.join(sorted(Keep.__optional_keys__))}"
         raise UsageError(message, hint=_EXAMPLE) from error

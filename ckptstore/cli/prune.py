@@ -122,7 +122,10 @@ def _tell(call: Call, report: "PruneReport") -> None:
     rows = [
         [*_names(c.checkpoint), _plan(c, ended), ", ".join(c.reasons) or "no rule keeps it"] for c in report.choices
     ]
-    rows += [[*_names(w.checkpoint), "deleted", data_stays(w.seconds, used=w.used)] for w in report.waiting]
+    rows += [
+        [*_names(w.checkpoint), "deleted", f"its data stays {data_stays(w.seconds, used=w.used)}"]
+        for w in report.waiting
+    ]
     rows += [[*_names(c), "remove", "deleted, past its grace period"] for c in report.ended if c.key not in deleted]
     if rows:
         call.output.table(["name", "step", "plan", "why"], rows, right=["step"])

@@ -62,12 +62,12 @@ def time_left(seconds: float) -> str:
 
 
 def data_stays(seconds: float | None, *, used: bool) -> str:
-    """For how long a deleted checkpoint keeps its data."""
+    """For how long a deleted checkpoint keeps its data: `for 23 h 59 min`."""
     if used:
-        return "another checkpoint uses its data"
+        return "while another checkpoint uses it"
     if seconds is None:
-        return "for how long its data stays can't be told"
-    return f"its data stays for {time_left(seconds)}" if seconds else "the next prune removes it"
+        return "for how long can't be told"
+    return f"for {time_left(seconds)}" if seconds else "till the next prune"
 
 
 def count(number: int, what: str) -> str:

@@ -49,10 +49,12 @@ def fault_of_latest(
         return OutOfReach(message, hint=f"run: ckpt doctor, then: {verify}")
     if health.state not in {"good", "degraded"}:
         return CorruptError(f"{latest} is {health.state}: nothing was deleted", hint=f"run: {verify}")
-    now, written = _now_and_written(opened, checkpoint, health)
-    if not whole or (now.targets >= written.targets and now.domains >= written.domains):
+    if not (whole and _is_hurt(health)):
         return None
-    message = f"{latest} survives {_loss(now)} where as written it survives {_loss(written)}: nothing was deleted"
+    now, written = _now_and_written(opened, checkpoint, health)
+    if now.targets >= written.targets and now.domains >= written.domains:
+        return None
+    message = f"{latest} survives {_loss(now)}, as it was written {_loss(written)}: nothing was deleted"
     hint = f"run: ckpt repair {health.key} --run {health.run}, then prune again; if it needs room: ckpt prune --sweep"
     return ToleranceError(message, hint=hint, reached=now.targets, required=written.targets)
 
@@ -63,7 +65,15 @@ def silent_targets(health: CheckpointHealth) -> list[str]:
 
 
 def _loss(tolerance: Survives) -> str:
-    return f"the loss of {max(tolerance.targets, 0)} targets or {max(tolerance.domains, 0)} domains"
+    targets, domains = max(tolerance.targets, 0), max(tolerance.domains, 0)
+    return f"the loss of {targets} of its targets ({domains} of its domains)" if targets else "no loss"
+
+
+def _is_hurt(health: CheckpointHealth) -> bool:
+    """Whether anything of it is known to be missing or damaged."""
+    stripes = (stripe for shard in health.shards for stripe in shard.stripes)
+    records = (shard.bad_records for shard in health.shards)
+    return bool(health.bad_indexes) or any(records) or any(stripe.bad for stripe in stripes)
 
 
 def _now_and_written(opened: Opened, checkpoint: Checkpoint, health: CheckpointHealth) -> tuple[Survives, Survives]:

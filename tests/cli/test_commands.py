@@ -323,7 +323,7 @@ def test_ls_deleted_says_what_the_next_prune_may_remove_and_which_run_it_is_of(c
     ckpt("delete", "7", "--yes")
     text = ckpt.path.read_text()
     ckpt.path.write_text(text.replace("[[targets]]", '[retention]\ngrace = "0"\n[[targets]]', 1))
-    assert "the next prune removes it" in ckpt("ls", "--deleted").out
+    assert "till the next prune" in ckpt("ls", "--deleted").out
     answer = ckpt("ls", "--deleted", "--all-runs")
     assert answer.out.split()[0] == "run"
     assert "default" in answer.out
