@@ -3,6 +3,7 @@
 An object is written to a temporary file beside the others, synced, and then given its name: by a hard link
 where it must be absent (link fails if the name is taken), by rename elsewhere. Then the folder is synced.
 Only then is it a success, so what a save calls durable is durable, and nobody ever sees half an object.
+Without `fsync`, what `put` writes is not synced: it survives the process, not a power cut. Commit records are.
 """
 
 import errno
@@ -39,9 +40,10 @@ class DirectoryTarget(Target):
     below it are never followed.
     """
 
-    def __init__(self, name: str, root: str | os.PathLike[str]) -> None:
+    def __init__(self, name: str, root: str | os.PathLike[str], *, fsync: bool = True) -> None:
         super().__init__(name)
         self.root = str(Path(root).absolute())
+        self._fsync = fsync
         self._seen: posix.SeenFolders = set()
         self._swept = False
 
@@ -155,7 +157,7 @@ class DirectoryTarget(Target):
             posix.open_folder(self.root, [TEMPORARY], self.name, self._seen) as temporary,
         ):
             self._sweep(temporary)
-            unfinished = write_unfinished(temporary, pieces)
+            unfinished = write_unfinished(temporary, pieces, sync=self._fsync or not replace)
             try:
                 return self._publish(temporary, unfinished, folders, name, replace=replace)
             finally:
@@ -169,7 +171,8 @@ class DirectoryTarget(Target):
                 posix.open_folder(self.root, folders, self.name, self._seen) as folder,
             ):
                 created = publish(temporary, unfinished, folder, name, replace=replace)
-                os.fsync(folder)  # also where another was first: what we then read there must be durable
+                if self._fsync or not replace:
+                    os.fsync(folder)  # also where another was first: what we then read there must be durable
                 return created
         message = f"{self.name}: the folder of {name} or its unfinished file keeps vanishing"
         raise TargetUnavailable(message, target=self.name, path="/".join([*folders, name]), reason=Reason.BUSY)

@@ -72,7 +72,7 @@ def _client(name: str, scheme: str, rest: str, options: Options, folder: str) ->
     if scheme == "memory":
         root = _tidy(rest)
         return MemoryTarget(name, _memory.setdefault(root, MemoryObjects()), root=root)
-    return DirectoryTarget(name, Path(folder) / rest)
+    return DirectoryTarget(name, Path(folder) / rest, fsync=options.fsync)
 
 
 def _fsspec(name: str, scheme: str, rest: str, options: Options, folder: str) -> Target:

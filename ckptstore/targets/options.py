@@ -52,6 +52,7 @@ class Options:
     endpoint: str | None = None
     region: str | None = None
     signed_payload: bool | None = None
+    fsync: bool = True
     connect_timeout: float = 1.0
     read_timeout: float = 5.0
     timeout: float = 30.0
@@ -79,6 +80,7 @@ RULES = {
     ),
     "region": Rule(("obstore", "fsspec"), (str,), 'a region\'s name, as in "us-east-1"', re.compile("[a-z0-9-]+")),
     "signed_payload": Rule(("obstore",), (bool,), "true or false"),
+    "fsync": Rule(("file",), (bool,), "true or false"),
     "connect_timeout": Rule(("obstore", "fsspec"), (int, float), SECONDS),
     "read_timeout": Rule(("obstore", "fsspec"), (int, float), SECONDS),
     "timeout": Rule(("obstore", "fsspec"), (int, float), SECONDS),

@@ -13,13 +13,14 @@ TEMPORARY = ".ckptstore-tmp"
 STALE_SECONDS = 3600  # a temporary file lives for one put, seconds; after an hour its writer is dead
 
 
-def write_unfinished(folder: int, pieces: Sequence[memoryview]) -> str:
-    """A new synced file in `folder` holding `pieces`: its name. Nothing is left of it where that fails."""
+def write_unfinished(folder: int, pieces: Sequence[memoryview], *, sync: bool = True) -> str:
+    """A new file in `folder` holding `pieces`, synced unless told: its name. Nothing is left of it where that fails."""
     name = f"{os.getpid()}-{os.urandom(8).hex()}"
     file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
     try:
         posix.write_fully(file, pieces)
-        os.fsync(file)
+        if sync:
+            os.fsync(file)
     except BaseException:
         os.unlink(name, dir_fd=folder)
         raise

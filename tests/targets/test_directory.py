@@ -134,6 +134,19 @@ def test_file_and_folders_are_synced_before_success(target, monkeypatch, root):
     assert {".", "x"} <= set(before)
 
 
+def test_without_fsync_only_what_must_be_absent_is_synced(root, monkeypatch):
+    target = DirectoryTarget("a", root, fsync=False)
+    target.create_root()
+    target.put("x/first", b"1")  # makes the folders, durably: a folder that is lost takes a commit record with it
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    target.put("x/fragment", b"2")
+    assert synced == []
+    assert target.put_if_absent("x/vote", b"3")
+    assert len(synced) == 2
+    assert sorted(files(root)) == ["x/first", "x/fragment", "x/vote"]
+
+
 def test_unfinished_files_are_no_objects(target, root):
     target.put("a", b"1")
     (root / TEMPORARY / "123-abc").write_bytes(b"half")
