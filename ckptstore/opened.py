@@ -32,6 +32,7 @@ from manifests import paths
 
 if TYPE_CHECKING:
     from ckptstore.buffers import BufferPool
+    from ckptstore.load.patience import Patience
 
 THREADS = 16  # requests in flight per process: two dozen 16 MiB fragments fill the default window
 
@@ -72,6 +73,13 @@ class Opened:
             if self._buffers is None:
                 self._buffers = BufferPool(self.config.window_bytes)
             return self._buffers
+
+    @cached_property
+    def patience(self) -> "Patience":
+        """How long reads of this store have taken, over all of its loads."""
+        from ckptstore.load.patience import Patience
+
+        return Patience()
 
     def check_process(self) -> None:
         """Raise `ForkedClient` in a child that a fork gave this object to."""

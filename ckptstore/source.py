@@ -44,7 +44,8 @@ class Source:
         """Fetch the index. Raises `CorruptError`, `OutOfReach`; like all reads `NotFoundError` if pruned meanwhile."""
         with _unless_pruned(opened, manifest):
             index = fetch_document(Index, manifest.copies[0].index, opened.targets, observer)
-        return cls(opened, manifest, index, Fetcher(opened.targets, opened.executor, observer), observer)
+        fetcher = Fetcher(opened.targets, opened.executor, observer, opened.patience)
+        return cls(opened, manifest, index, fetcher, observer)
 
     @cached_property
     def aliases(self) -> dict[str, str]:

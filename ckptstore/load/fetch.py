@@ -52,22 +52,32 @@ class Reading:
         self._began = time.monotonic()
         return self._began
 
+    def left(self, patience: float) -> float:
+        """Seconds until it is under way for longer than that; none are left where it is late."""
+        return patience if self._began is None else patience - (time.monotonic() - self._began)
+
     def is_late(self, patience: float) -> bool:
         """Whether it is under way for longer than that."""
-        return self._began is not None and not self.future.done() and time.monotonic() - self._began > patience
+        return not self.future.done() and self.left(patience) <= 0
 
 
 class Fetcher:
     """Reads for one load. A target that is out of reach once is asked no more while the load lasts."""
 
-    def __init__(self, targets: Mapping[str, Target], executor: Executor, observer: Observer = ignore) -> None:
+    def __init__(
+        self,
+        targets: Mapping[str, Target],
+        executor: Executor,
+        observer: Observer = ignore,
+        patience: Patience | None = None,
+    ) -> None:
         self._targets = targets
         self._executor = executor
         self._observer = observer
         self._silent: dict[str, TargetError] = {}
         self._codes: dict[tuple[int, int, bytes], erasure.Code] = {}
         self._lock = threading.Lock()
-        self.patience = Patience()
+        self.patience = patience or Patience()
 
     def submit(self, source: Fragment, rows: range, start: int, into: Bytes) -> Reading:
         """Read the fragment's blocks `rows`, from `start` in it, into `into`."""

@@ -112,16 +112,17 @@ class StripeRead:
             reading.future.add_done_callback(ended)
 
     def _meets_late(self) -> bool:
-        """Wait until all reads have ended, or one is late."""
+        """Wait until all reads have ended, or one is late and may be hedged."""
         while True:
-            limits = [self._fetcher.patience.seconds(reading.nbytes) for reading in self._running]
-            known = [limit for limit in limits if limit is not None]
-            wait([reading.future for reading in self._running], timeout=min(known, default=None))
+            limits = [(reading, self._fetcher.patience.seconds(reading.nbytes)) for reading in self._running]
+            known = [(reading, limit) for reading, limit in limits if limit is not None and not reading.future.done()]
+            soonest = min((reading.left(limit) for reading, limit in known), default=None)
+            wait([reading.future for reading in self._running], soonest if soonest is None else max(soonest, 0.0))
             if all(reading.future.done() for reading in self._running):
                 return False
-            pairs = zip(self._running, limits, strict=True)
-            if any(limit is not None and reading.is_late(limit) for reading, limit in pairs):
-                return True
+            late = sum(reading.is_late(limit) for reading, limit in known)
+            if late:
+                return self._fetcher.patience.may_hedge(late)
 
     def _prepare(self, fragment: int) -> None:
         shape = self._shape

@@ -66,7 +66,7 @@ def plan_rebuild(
 def carry_out(opened: Opened, survey: ShardSurvey, plans: Sequence[StripePlan]) -> Rebuild:
     """Read, rebuild and put what the plans say. Raises `DataLost`, `OutOfReach` where too few fragments are good."""
     done = Rebuild()
-    fetcher = Fetcher(opened.targets, opened.executor)
+    fetcher = Fetcher(opened.targets, opened.executor, patience=opened.patience)
     homes: dict[int, list[str | None]] = {}
     wants = [_want(plan) for plan in plans]
     for plan, stripe in zip(plans, verified(wants, fetcher, opened.buffers), strict=True):

@@ -107,8 +107,21 @@ def test_patience_is_learned_from_reads_of_one_size():
     for _ in range(100):
         patience.learn(1000, 0.1)
         patience.learn(1 << 20, 1.0)
-    assert patience.seconds(900) == pytest.approx(0.3)
-    assert patience.seconds(1 << 20) == pytest.approx(3.0)
+    assert patience.seconds(900) == pytest.approx(0.125)
+    assert patience.seconds(1 << 20) == pytest.approx(1.25)
     for _ in range(200):
         patience.learn(1000, 0.001)
     assert patience.seconds(1000) == 0.05
+
+
+def test_no_more_than_one_read_in_twenty_is_hedged():
+    patience = Patience()
+    for _ in range(1000):
+        patience.learn(1000, 0.1)
+    assert sum(patience.may_hedge(1) for _ in range(1000)) == 58
+
+
+def test_what_earlier_loads_took_is_known_to_the_next(store):
+    store.load()
+    read = next(iter(store.opened.patience._seen))
+    assert store.opened.patience.seconds(1 << (read - 1)) is not None
