@@ -18,6 +18,7 @@ from torch.futures import Future
 from ckptstore.config import Config
 from ckptstore.dcp.delivery import deliver
 from ckptstore.dcp.metadata import metadata_of
+from ckptstore.dcp.sharing import Sharing, share_out
 from ckptstore.errors import CkptStoreError, ConflictError
 from ckptstore.events import Observer, ignore
 from ckptstore.names import check_run
@@ -41,6 +42,7 @@ class StoreReader(StorageReader):
         allow_cast: bool = False,
         allow_pickle: bool = False,
         observer: Observer = ignore,
+        sharing: Sharing | None = None,
     ) -> None:
         self.config = store if isinstance(store, Config) else Config.load(store)
         self.run = check_run(run)
@@ -49,6 +51,8 @@ class StoreReader(StorageReader):
         self.allow_cast = allow_cast
         self.allow_pickle = allow_pickle
         self.observer = observer
+        self.sharing = sharing or Sharing()
+        """Of what every rank wants alike; without a group of ranks each reads everything it wants."""
         self.checkpoint_id: str | os.PathLike[str] | None = None
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
@@ -81,17 +85,22 @@ class StoreReader(StorageReader):
         return dataclasses.replace(plan, storage_data=key_of(self._source.manifest))
 
     def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
-        """Ranks that looked for "latest" while a save was being committed may have found two answers: refused."""
+        """Say which rank reads what all want alike.
+
+        Ranks that looked for "latest" while a save was being committed may have found two answers: refused.
+        """
         found = {plan.storage_data for plan in plans}
         if len(found) > 1:
             message = f"ranks found different checkpoints of run {self.run}: {sorted(map(str, found))}"
             raise ConflictError(message, hint="pass checkpoint_id, or load with run.load, where rank 0 decides")
-        return plans
+        owners = share_out(plans) if self.sharing.group else {}
+        return [dataclasses.replace(plan, storage_data=owners) for plan in plans]
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
         """Read, verify, rebuild, deliver."""
         options: dict[str, Any] = {"allow_cast": self.allow_cast, "allow_pickle": self.allow_pickle}
-        deliver(self._source, plan, planner, **options)
+        self.sharing.owners = plan.storage_data
+        deliver(self._source, plan, planner, self.sharing, **options)
         done: Future[None] = Future()
         done.set_result(None)
         return done

@@ -14,6 +14,7 @@ from ckptstore.dcp.load_planner import CheckpointLoadPlanner, LoadReport
 from ckptstore.dcp.naming import name_of
 from ckptstore.dcp.reader import StoreReader
 from ckptstore.dcp.save_planner import CheckpointSavePlanner
+from ckptstore.dcp.sharing import Sharing, sharing_group
 from ckptstore.dcp.together import Ranks, is_distributed
 from ckptstore.dcp.writer import StoreWriter
 from ckptstore.errors import CkptStoreError, UsageError
@@ -71,7 +72,8 @@ def load_state(
         raise UsageError(f"a state to load into is a dict, not {type(state).__name__}", hint="run.load(state := {})")
     selected = _decide(config, run, selector, group)
     planner = CheckpointLoadPlanner(state, strict=strict, allow_cast=allow_cast)
-    reader = StoreReader(config, run=run, selected=selected, observer=observer)
+    sharing = Sharing(sharing_group(group))
+    reader = StoreReader(config, run=run, selected=selected, observer=observer, sharing=sharing)
     with own_errors():
         state_dict_loader.load(  # into nothing: the planner fills the state, DCP only keys that are there already
             {}, storage_reader=reader, planner=planner, process_group=group, no_dist=not is_distributed()

@@ -8,18 +8,14 @@ import torch
 
 from ckptstore.buffers import Bytes
 
-__all__ = ["Destination", "destination"]
+__all__ = ["Destination", "destination", "staged_bytes"]
 
 
 @dataclass(frozen=True, eq=False)
 class Destination:
-    """Where a tensor's stored bytes go, flat and row-major. `arrive` is to be called once all of them are there.
-
-    `staged` bytes are held beside the tensor until then.
-    """
+    """Where a tensor's stored bytes go, flat and row-major. `arrive` is to be called once all of them are there."""
 
     into: Bytes
-    staged: int
     arrive: Callable[[], None]
 
 
@@ -27,12 +23,16 @@ def destination(tensor: torch.Tensor, stored: torch.dtype) -> Destination:
     """For a tensor of the stored dtype, or one that the values are to be cast to."""
     plain = tensor.detach()
     if not plain.numel():
-        return Destination(np.empty(0, np.uint8), 0, _nothing)
+        return Destination(np.empty(0, np.uint8), _nothing)
     if _takes_bytes(plain, stored):
-        return Destination(plain.view(-1).view(torch.uint8).numpy(), 0, _nothing)
+        return Destination(plain.view(-1).view(torch.uint8).numpy(), _nothing)
     beside = torch.empty(plain.shape, dtype=stored, device="cpu")
-    flat = beside.view(-1).view(torch.uint8).numpy()
-    return Destination(flat, flat.size, lambda: _copy(beside, plain))
+    return Destination(beside.view(-1).view(torch.uint8).numpy(), lambda: _copy(beside, plain))
+
+
+def staged_bytes(tensor: torch.Tensor, stored: torch.dtype) -> int:
+    """What `destination` holds beside the tensor until `arrive` has been called and it is let go."""
+    return 0 if _takes_bytes(tensor.detach(), stored) else tensor.numel() * stored.itemsize
 
 
 def _takes_bytes(tensor: torch.Tensor, stored: torch.dtype) -> bool:

@@ -11,10 +11,12 @@ from torch.distributed.tensor import DTensor
 
 from ckptstore.dcp import StoreReader, StoreWriter
 from ckptstore.dcp.ranks import RankSave
-from ckptstore.errors import IncompleteSave, NotFoundError, ReplicaMismatch, ToleranceError
+from ckptstore.errors import CorruptError, IncompleteSave, NotFoundError, OutOfReach, ReplicaMismatch, ToleranceError
 from ckptstore.opened import shared
 from ckptstore.selection import Selector, select
 from ckptstore.source import Source
+from ckptstore.targets import FaultTarget, MeterTarget
+from ckptstore.targets.fault import unavailable
 from tests.dcp.folder import own_error
 from tests.dcp.ranks import WORLD, Ranks, Refusing, assert_held, run_on_ranks, spread, whole
 
@@ -154,7 +156,73 @@ def what_rank_0_does_not_find_no_rank_finds(ranks: Ranks) -> None:
         ranks.run("none").load({"a": torch.zeros(1)})
 
 
+def replicated(*, zero: bool = False) -> dict:
+    torch.manual_seed(1)
+    state = {f"layer{i}": torch.randn(700, 101 + i) for i in range(7)}
+    state |= {"half": torch.randn(3000).half(), "turned": torch.randn(300, 40).t(), "none": torch.zeros(0), "step": 7}
+    return {key: torch.zeros_like(value) if zero and key != "step" else value for key, value in state.items()}
+
+
+def state_that_all_ranks_want_is_read_once(ranks: Ranks) -> None:
+    """The bytes that all ranks together read are those of the state and the ends of its blocks, not four times as many."""
+    run = ranks.run("ddp")
+    run.save(replicated(), step=1)
+    opened = shared(ranks.config)
+    before = opened.targets
+    opened.targets = meters = {name: MeterTarget(target) for name, target in before.items()}
+    try:
+        state = replicated(zero=True)
+        run.load(state, step=1)
+    finally:
+        opened.targets = before
+    assert all(torch.equal(state[key], value) for key, value in replicated().items() if key != "step")
+    read = torch.tensor(sum(meter.sizes["get_into"] for meter in meters.values()))
+    dist.all_reduce(read)
+    nbytes = sum(value.nbytes for key, value in replicated().items() if key != "step")
+    assert nbytes <= read.item() < 1.5 * nbytes, "blocks are as large as fragments here: a tensor's ends are read twice"
+
+
+def a_rank_that_cannot_read_its_share_fails_all(ranks: Ranks) -> None:
+    """At once, and with its own error; the group is in order afterwards."""
+    run = ranks.run("ddp")
+    opened = shared(ranks.config)
+    before = opened.targets
+    if ranks.rank == 1:
+        opened.targets = {name: FaultTarget(target) for name, target in before.items()}
+        for fault in opened.targets.values():
+            fault.inject("get_into", "data/*", error=unavailable("down"))
+    try:
+        with pytest.raises(OutOfReach) as caught:
+            run.load(replicated(zero=True), step=1)
+    finally:
+        opened.targets = before
+    assert caught.value.ranks == [1]
+    state = replicated(zero=True)
+    run.load(state, step=1)
+    assert torch.equal(state["layer3"], replicated()["layer3"])
+
+
+def bytes_that_the_network_changed_are_refused(ranks: Ranks) -> None:
+    run = ranks.run("ddp")
+    broadcast = dist.broadcast
+
+    def wrong(tensor: torch.Tensor, *arguments, **named) -> None:
+        broadcast(tensor, *arguments, **named)
+        if ranks.rank == 2:
+            tensor[len(tensor) // 2] ^= 1
+
+    dist.broadcast = wrong
+    try:
+        with pytest.raises(CorruptError, match="other bytes"):
+            run.load(replicated(zero=True), step=1)
+    finally:
+        dist.broadcast = broadcast
+
+
 CHECKS = [
+    state_that_all_ranks_want_is_read_once,
+    a_rank_that_cannot_read_its_share_fails_all,
+    bytes_that_the_network_changed_are_refused,
     any_number_of_ranks_to_any_other,
     o15_different_values_under_one_key,
     o15_different_values_under_stock_planners,

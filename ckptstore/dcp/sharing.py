@@ -1,0 +1,101 @@
+"""State that every rank wants alike (DDP) is read from the store once, and passed on by the process group.
+
+    plan (rank 0: who reads what) → each rank reads its part → one word of how it went → broadcasts, in one order
+
+The bytes that travel are those that were read and verified, and each rank checks a CRC32C of what it received: the
+network is one more thing that may be wrong.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, ReadItem
+
+import erasure
+from ckptstore.buffers import Bytes
+from ckptstore.errors import CkptStoreError, CorruptError
+
+__all__ = ["Owners", "Sharing", "key_of_item", "share_out", "sharing_group"]
+
+Key = tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""Of a read: the tensor's key, the chunk's offsets, and the box within the chunk."""
+
+Owners = dict[Key, int]
+"""Of each read that all ranks want, the rank that does it. In the order of the broadcasts."""
+
+
+def key_of_item(item: ReadItem) -> Key:
+    """What two ranks want alike has one key, wherever each puts it."""
+    index = item.storage_index
+    return index.fqn, tuple(index.offset or ()), tuple(item.storage_offsets), tuple(item.lengths)
+
+
+def share_out(plans: Sequence[LoadPlan]) -> Owners:
+    """Give each tensor read that is in every plan to one rank, largest first to whoever has least. Objects stay."""
+    counts = [Counter(key_of_item(item) for item in plan.items if item.type is LoadItemType.TENSOR) for plan in plans]
+    common = [key for key in counts[0] if all(each[key] == 1 for each in counts)]
+    loads = [0] * len(plans)
+    owners: Owners = {}
+    for key in sorted(common, key=lambda key: (-_elements(key), key)):
+        rank = loads.index(min(loads))
+        loads[rank] += _elements(key)
+        owners[key] = rank
+    return owners
+
+
+@dataclass
+class Sharing:
+    """One load's exchange. Nothing is shared where there is no `group`."""
+
+    group: dist.ProcessGroup | None = None
+    owners: Owners = field(default_factory=dict)
+
+    def is_shared(self, item: ReadItem) -> bool:
+        """Whether one rank reads it for all."""
+        return key_of_item(item) in self.owners
+
+    def is_mine(self, item: ReadItem) -> bool:
+        """Whether this rank is that one."""
+        return self.owners[key_of_item(item)] == dist.get_rank(self.group)
+
+    def exchange(self, buffers: dict[Key, Bytes], failure: CkptStoreError | None) -> bool:
+        """Fill what others have read. `buffers`: of each of these shared reads the bytes, read or to be filled.
+
+        False where a rank failed (`failure` says so here): nothing was passed on, and the load fails on all. Raises
+        `CorruptError` where what came isn't what was sent.
+        """
+        rank = dist.get_rank(self.group)
+        mine = {key: erasure.crc32c(buffer) for key, buffer in buffers.items() if self.owners[key] == rank}
+        answers: list[dict[Key, int] | None] = [None] * dist.get_world_size(self.group)
+        dist.all_gather_object(answers, None if failure else mine, group=self.group)
+        if None in answers:
+            return False
+        for key, buffer in buffers.items():
+            self._pass_on(buffer, self.owners[key])
+        sent = {key: crc for answer in answers for key, crc in (answer or {}).items()}
+        wrong = [key[0] for key, buffer in buffers.items() if erasure.crc32c(buffer) != sent[key]]
+        if wrong:
+            message = f"rank {rank} received other bytes of {', '.join(map(repr, wrong[:5]))} than were sent"
+            raise CorruptError(message, hint="load again; if it lasts, look at the memory and network of its host")
+        return True
+
+    def _pass_on(self, buffer: Bytes, owner: int) -> None:
+        if buffer.size:
+            assert self.group is not None, "nothing is shared without a group"
+            dist.broadcast(torch.from_numpy(buffer), src=dist.get_global_rank(self.group, owner), group=self.group)
+
+
+def sharing_group(group: dist.ProcessGroup | None) -> dist.ProcessGroup | None:
+    """A group of the same ranks that moves CPU memory; None where there is none, or one rank only."""
+    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size(group) == 1:
+        return None
+    chosen = group or dist.group.WORLD
+    return chosen if "cpu" in dist.get_backend_config(chosen) else None
+
+
+def _elements(key: Key) -> int:
+    return int(np.prod(key[3], dtype=np.int64))
