@@ -44,7 +44,8 @@ format: $(READY) ## let ruff put the code in order
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: bench-erasure ## every benchmark
+bench: bench-erasure ## every benchmark; writes docs/performance.md
+	$(BIN)/python -m benchmarks
 
 bench-erasure: $(READY) ## the code beside PyECLib, zfec and reedsolo, on one core
 	$(BIN)/python benchmarks/bench_erasure.py

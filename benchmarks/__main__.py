@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.sections import Section, keep, kept
 
-NAMES = ("directories", "s3", "stall", "tail")
+NAMES = ("directories", "s3", "stall", "tail", "reads", "memory", "scale")
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 
 

@@ -64,7 +64,8 @@ def _measure(folder: str, fsync: bool) -> tuple[Found, Found]:
     def clean() -> None:
         for name in NAMES:
             shutil.rmtree(root / "store" / name / "data", ignore_errors=True)
-        shutil.rmtree(root / "dcp", ignore_errors=True)
+        for peer in ("dcp", "torchsnapshot"):
+            shutil.rmtree(root / peer, ignore_errors=True)
 
     contenders = {"ckptstore 4+2": Contender(ours, after=clean)}
     for threads in THREADS:
@@ -72,6 +73,9 @@ def _measure(folder: str, fsync: bool) -> tuple[Found, Found]:
         contenders[f"DCP, {threads} thread{'s' if threads > 1 else ''}"] = Contender(save, after=clean)
     copies = peers.dcp_files(state, root / "dcp", THREADS[-1], fsync=fsync, copies=COPIES)
     contenders[f"DCP, {THREADS[-1]} threads, {COPIES} copies"] = Contender(copies, after=clean)
+    by_torchsnapshot, _ = peers.torchsnapshot(state, root / "torchsnapshot")
+    if not fsync:  # it knows none
+        contenders["torchsnapshot"] = Contender(by_torchsnapshot, after=clean)
     saves = take_turns(contenders)
     return saves, _measure_loads(root, run, state, next(counter))
 
@@ -80,6 +84,8 @@ def _measure_loads(root: Path, run: Any, state: State, step: int) -> Found:
     run.save(state, step=step)
     peers.dcp_files(state, root / "dcp", 2, fsync=False)()
     into = {name: torch.zeros_like(tensor) for name, tensor in state.items()}
+    peers.torchsnapshot(state, root / "torchsnapshot")[0]()
+    _, by_torchsnapshot = peers.torchsnapshot(into, root / "torchsnapshot")
 
     def forget() -> None:
         for tensor in into.values():
@@ -93,6 +99,7 @@ def _measure_loads(root: Path, run: Any, state: State, step: int) -> Found:
         {
             names[0]: Contender(ours, before=forget),
             names[1]: Contender(peers.dcp_read_files(into, root / "dcp"), before=forget),
+            "torchsnapshot": Contender(by_torchsnapshot, before=forget),
             names[2]: Contender(
                 ours, before=lambda: (forget(), _move(root, "", ".away")), after=lambda: _move(root, ".away", "")
             ),

@@ -16,6 +16,7 @@ from s3torchconnector import S3ClientConfig
 from s3torchconnector.dcp import S3StorageReader, S3StorageWriter
 from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint._fsspec_filesystem import FsspecReader, FsspecWriter
+from torchsnapshot import Snapshot, StateDict
 
 from benchmarks.setting import MIB, NAMES, State
 from localstack.servers import SeaweedServer
@@ -46,6 +47,12 @@ def dcp_files(state: State, folder: Path, threads: int, *, fsync: bool, copies: 
 def dcp_read_files(state: State, folder: Path) -> Save:
     """DCP's own reader."""
     return lambda: dcp.load(state, storage_reader=FileSystemReader(folder / "0"), no_dist=everywhere())
+
+
+def torchsnapshot(state: State, folder: Path) -> tuple[Save, Save]:
+    """torchsnapshot into a folder: save, load. It keeps each rank's state apart."""
+    app = {"state": StateDict(**state)}
+    return lambda: Snapshot.take(str(folder), app), lambda: Snapshot(str(folder)).restore(app)
 
 
 def dcp_s3fs(state: State, server: SeaweedServer, url: str) -> tuple[Save, Save]:

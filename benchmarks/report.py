@@ -18,9 +18,9 @@ PACKAGES = ("ckptstore", "torch", "obstore", "s3fs", "s3torchconnector", "torchs
 INTRODUCTION = """# Performance
 
 What `make bench` measured the last time each part of it ran: ckptstore beside what a user would pick instead, on the
-same bytes in the same run. Runs take turns in an order drawn anew for each of at least five rounds, after one that isn't
-counted; figures are medians, CPU-seconds are user and system time of all ranks. Compare columns of one table: times of
-different tables were taken at different times.
+same bytes in the same run. Runs take turns in an order drawn anew for each of at least five rounds, after one that
+isn't counted; figures are medians, CPU-seconds are user and system time of all ranks. Compare rows of one table: times
+of different tables were taken at different times.
 """
 
 

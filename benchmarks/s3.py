@@ -1,6 +1,5 @@
 """Save to and load from six S3 buckets of a local SeaweedFS server: `python -m benchmarks s3`."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -162,9 +161,7 @@ def _load_lines(found: dict[str, Figures]) -> list[Line]:
     return [
         Line("load from S3: wall / plain GET", ours.wall / plain.wall, 1.1),
         Line("load from S3: wall / s3torchconnector", ours.wall / found["s3torchconnector"].wall, 0.6),
-        Line(
-            "load from S3: wall, m buckets gone / healthy", found["ckptstore, m buckets gone"].wall / ours.wall, 1.5
-        ),
+        Line("load from S3: wall, m buckets gone / healthy", found["ckptstore, m buckets gone"].wall / ours.wall, 1.5),
         Line("load from S3: CPU / plain GET", ours.cpu / plain.cpu, 1.5),
     ]
 

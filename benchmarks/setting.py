@@ -53,10 +53,13 @@ def directories(root: Path, **settings: Any) -> Config:
 @contextmanager
 def seaweed() -> Iterator[SeaweedServer]:
     """One SeaweedFS server with six buckets; its credentials are in the environment meanwhile."""
-    with tempfile.TemporaryDirectory(prefix="ckptstore-bench-") as folder:
-        with SeaweedServer(folder, buckets=[f"ckpt-{name}" for name in NAMES]) as server:
-            os.environ.update(server.environment)
-            yield server
+    names = [f"ckpt-{name}" for name in NAMES]
+    with (
+        tempfile.TemporaryDirectory(prefix="ckptstore-bench-") as folder,
+        SeaweedServer(folder, buckets=names) as server,
+    ):
+        os.environ.update(server.environment)
+        yield server
 
 
 def buckets(server: SeaweedServer, **settings: Any) -> Config:

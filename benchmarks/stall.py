@@ -18,11 +18,12 @@ from benchmarks.setting import MIB, NAMES, directories, make_state, on_ranks, sc
 from benchmarks.turns import Contender, Figures, take_turns
 
 SIZE = 1024 * MIB
+STAGING = ("use_pinned_memory", "use_shared_memory", "use_async_staging", "use_non_blocking_copy")  # all need a GPU
 COUNTED = 10_000  # iterations between two looks at the clock
 
-TEXT = """1 GiB of state in CPU memory, six directories on tmpfs at 4+2. The stall is the time until the call returns and
-training goes on. The counter is a loop of pure Python that runs while the upload goes on in the same process, and again
-while another process does the same upload, so that both have the same cores to share."""
+TEXT = """1 GiB of state in CPU memory, six directories on tmpfs at 4+2. The stall is the time until the call returns
+and training goes on. The counter is a loop of pure Python that runs while the upload goes on in the same process, and
+again while another process does the same upload, so that both have the same cores to share."""
 
 __all__ = ["measure"]
 
@@ -67,7 +68,7 @@ def _stalls(folder: str) -> dict[str, Figures]:
     into = {name: torch.zeros_like(tensor) for name, tensor in state.items()}
     pending: list[Any] = []
     steps = iter(range(1, 1000))
-    stager = DefaultStager(StagingOptions(False, False, False, False))
+    stager = DefaultStager(StagingOptions(**dict.fromkeys(STAGING, False)))
 
     def memcpy() -> None:
         for name, tensor in state.items():

@@ -76,7 +76,7 @@ def _deliver_own(source: Source, wanted: Sequence[_Wanted], planner: LoadPlanner
 
 
 def _deliver_shared(source: Source, wanted: Sequence[_Wanted], planner: LoadPlanner, sharing: Sharing) -> bool:
-    """In groups of at most the window, the same on all ranks; each reads its part of a group. False if a rank failed."""
+    """In groups of at most the window, the same on all ranks; each reads its part. False where a rank failed."""
     by_key = {key_of_item(each.item): each for each in wanted}
     shared = [by_key[key] for key in sharing.owners]
     for batch in batches(shared, _nbytes, source.opened.config.window_bytes):

@@ -164,7 +164,7 @@ def replicated(*, zero: bool = False) -> dict:
 
 
 def state_that_all_ranks_want_is_read_once(ranks: Ranks) -> None:
-    """The bytes that all ranks together read are those of the state and the ends of its blocks, not four times as many."""
+    """All ranks together read the state and the ends of its blocks, not four times as much."""
     run = ranks.run("ddp")
     run.save(replicated(), step=1)
     opened = shared(ranks.config)
