@@ -159,7 +159,10 @@ class CommitInDoubt(CkptStoreError):
 
 
 class ToleranceError(CkptStoreError):
-    """Too few targets, or of what is stored, to survive as many losses as is asked: `reached`, `required`."""
+    """Too few targets, or of what is stored, to survive as many losses as is asked: `reached`, `required`.
+
+    `lasting`, where it is set: they would be too few if all that are out of reach or full came back.
+    """
 
 
 class TargetsFull(ToleranceError):

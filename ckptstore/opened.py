@@ -19,6 +19,7 @@ from ckptstore.config import Config
 from ckptstore.errors import (
     ConflictError,
     ForkedClient,
+    NoSpace,
     StoreClosed,
     TargetError,
     TargetUnavailable,
@@ -27,6 +28,7 @@ from ckptstore.errors import (
 from ckptstore.identity import why_no_puts, why_not
 from ckptstore.placement import Place, Survives, place_stripe, survives
 from ckptstore.protocolerrors import protocol_errors
+from ckptstore.refusals import denied
 from ckptstore.targets import Target, TargetRegister, open_target
 from manifests import paths
 
@@ -138,15 +140,25 @@ class Opened:
         return survives(names, len(members.targets) - members.t, self.domains)
 
     def require(self, places: list[Place], failed: Mapping[str, TargetError]) -> None:
-        """Raise `ToleranceError` unless what is saved onto `places` survives what `require_tolerance` asks."""
+        """Raise `ToleranceError` unless what is saved onto `places` survives what `require_tolerance` asks.
+
+        `AccessDenied` where targets refuse us, and those that may come back would not be enough.
+        """
         reached, required = self.reachable_tolerance(places).targets, self.config.require_tolerance
         if reached < required:
             causes = "; ".join(error.message for error in failed.values())
+            kept = f"survives the loss of {reached}" if reached >= 0 else "can't be kept"
             message = (
-                f"{len(places)} of {len(self.targets)} targets are writable: code {self.config.code} on them survives "
-                f"the loss of {max(reached, 0)}, require_tolerance asks for {required} ({causes})"
+                f"{len(places)} of {len(self.targets)} targets are writable: code {self.config.code} on them {kept}, "
+                f"require_tolerance asks for the loss of {required} ({causes})"
             )
-            raise ToleranceError(message, hint="run: ckpt doctor", reached=reached, required=required)
+            passing = {name for name, error in failed.items() if error.transient or isinstance(error, NoSpace)}
+            back = [place for place in self.config.places if place in places or place.target in passing]
+            lasting = self.reachable_tolerance(back).targets < required
+            if lasting and (refusal := denied(message, [failed[name] for name in failed.keys() - passing])):
+                raise refusal
+            fields = {"reached": reached, "required": required, "lasting": lasting}
+            raise ToleranceError(message, hint="run: ckpt doctor", **fields)
 
     def on_targets(self, ask: Callable[[Target], T], names: Iterable[str] | None = None) -> dict[str, T | TargetError]:
         """What `ask` gives for each target, or why it fails there; all are asked at once.

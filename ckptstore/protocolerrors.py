@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import manifests
 from ckptstore.errors import (
+    AccessDenied,
     CkptStoreError,
     CommitInDoubt,
     ConflictError,
@@ -14,6 +15,7 @@ from ckptstore.errors import (
     TargetUnusable,
     UsageError,
 )
+from ckptstore.refusals import DENIED
 
 __all__ = ["protocol_errors"]
 
@@ -25,6 +27,8 @@ def protocol_errors() -> Iterator[None]:
         yield
     except manifests.ManifestError as error:
         kind, hint = _PROTOCOL_ERRORS.get(type(error), (CorruptError, "run: ckpt verify"))
+        if error.fields.get("refused"):
+            kind, hint = AccessDenied, DENIED
         raise kind(error.message, hint=hint, **error.fields) from error
 
 

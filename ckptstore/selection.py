@@ -5,7 +5,15 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ckptstore.errors import CkptStoreError, CorruptError, NotFoundError, OutOfReach, TargetError, UsageError
+from ckptstore.errors import (
+    AccessDenied,
+    CkptStoreError,
+    CorruptError,
+    NotFoundError,
+    OutOfReach,
+    TargetError,
+    UsageError,
+)
 from ckptstore.opened import Opened
 from ckptstore.protocolerrors import protocol_errors
 from manifests import Checkpoint, History, Manifest, Problem, paths
@@ -57,9 +65,9 @@ def select(opened: Opened, run: str, selector: Selector) -> Manifest:
     try:
         with protocol_errors():
             history = opened.group.history(run)
-    except OutOfReach as error:
+    except (OutOfReach, AccessDenied) as error:
         if selector == Selector():
-            error.hint = "run: ckpt doctor; a checkpoint named by its step can be loaded if it is seen"
+            error.hint = f"{error.hint}; a checkpoint named by its step can be loaded if it is seen"
             raise
         with protocol_errors():
             history = opened.group.glimpse(run)

@@ -33,7 +33,8 @@ class TolerantRun:
     """A run of which up to `tolerate_failures` saves in a row may fail in passing; the next one raises.
 
     Passing: targets out of reach, too few of them for `require_tolerance`, a rank that stalled, a commit in doubt.
-    Anything else is raised at once. All ranks count alike, since a save that fails fails on all of them.
+    Anything else, such as credentials that are refused, is raised at once. All ranks count alike, since a save that
+    fails fails on all of them.
     """
 
     def __init__(self, run: Run, *, tolerate_failures: int) -> None:
@@ -88,4 +89,6 @@ class TolerantRun:
 
 
 def _is_passing(error: CkptStoreError) -> bool:
-    return isinstance(error, PASSING) or (isinstance(error, TargetError) and error.transient)
+    if isinstance(error, TargetError):
+        return error.transient
+    return isinstance(error, PASSING) and not error.fields.get("lasting")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from manifests.errors import InDoubt, Unavailable
+from manifests.errors import InDoubt, NoQuorum, Unavailable
 from manifests.quorum import Scope, View, attempts, no_quorum, read_view, votes_needed
 from manifests.registers import Batch, Request, Steps
 from manifests.votes import vote_path
@@ -23,6 +23,14 @@ class Tally:
     def is_hopeless(self, view: View) -> bool:
         """Tell whether casting it again soon can't complete it: too few targets are left that might take it."""
         return not view.is_complete([t for t in view.valid if t not in self.failed or not self.failed[t].is_final])
+
+    def refuse(self, view: View) -> None:
+        """Raise NoQuorum where every target refused to take it: nothing was put, which is not in doubt."""
+        if self.failed and set(self.failed) == set(view.valid) and all(e.is_refused for e in self.failed.values()):
+            message = f"every commit target that counts refuses to be written to{self.reasons}"
+            reasons = {target: str(error) for target, error in self.failed.items()}
+            members = len(view.targets)
+            raise NoQuorum(message, valid=0, needed=1, members=members, reasons=reasons, refused=True)
 
     @property
     def reasons(self) -> str:
@@ -68,6 +76,8 @@ def complete_vote(scope: Scope, run: str, name: str, data: bytes, doubt: InDoubt
         tally = yield from cast(view, run, name, data)
         if view.is_complete(tally.held):
             return tally.held
+        if not pause:
+            tally.refuse(view)
         if tally.is_hopeless(view):
             break
     raise InDoubt(doubt.message + tally.reasons, **doubt.fields)

@@ -86,10 +86,12 @@ def commit(scope: Scope, manifest: Manifest) -> Steps[Committed]:
             if not put:
                 raise
             continue
-        put = True
         tally = yield from cast(view, manifest.run, name, data)
         if view.is_complete(tally.held):
             return Committed(manifest, tuple(sorted(tally.held)))
+        if not put:
+            tally.refuse(view)
+        put = True
         yield from _refuse_closed(view, manifest, name, tally)
         reasons = tally.reasons
         if tally.is_hopeless(view):

@@ -212,6 +212,7 @@ class Unavailable(ManifestError):
     """A register is out of reach, or its reply was lost: whether the request took effect is unknown.
 
     `final`, where it is set: asking again within seconds would end the same, as where the service refuses.
+    `refused`, where it is set: it refuses these credentials or this permission, and nothing took effect.
     """
 
     @property
@@ -219,9 +220,17 @@ class Unavailable(ManifestError):
         """Whether asking again soon is of no use."""
         return bool(self.fields.get("final"))
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether it is for lack of a permission."""
+        return bool(self.fields.get("refused"))
+
 
 class NoQuorum(ManifestError):
-    """Too few registers count and answered. `reasons` says what is wrong with each of the others."""
+    """Too few registers count and answered. `reasons` says what is wrong with each of the others.
+
+    `refused`, where it is set: they refuse us, and those that are out of reach otherwise would not be enough.
+    """
 
 
 class NotAStore(ManifestError):

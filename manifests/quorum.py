@@ -72,7 +72,7 @@ class View:
 
     def can_read(self, names: Collection[str]) -> bool:
         """Tell whether hearing from `names` is enough to have seen whatever is complete."""
-        return all(self._count(members, names) >= readings_needed(members) for members in self.sets)
+        return self.has(names, readings_needed)
 
     def can_copy(self, names: Collection[str]) -> bool:
         """Tell whether hearing from `names` is enough to teach a new member whatever is complete."""
@@ -80,7 +80,11 @@ class View:
 
     def is_complete(self, names: Collection[str]) -> bool:
         """Tell whether a vote on `names` is complete."""
-        return all(self._count(members, names) >= votes_needed(members) for members in self.sets)
+        return self.has(names, votes_needed)
+
+    def has(self, names: Collection[str], needed: Callable[[Members], int]) -> bool:
+        """Tell whether `names` are as many as `needed` says, of each set."""
+        return all(self._count(members, names) >= needed(members) for members in self.sets)
 
     def is_everyone(self, names: Collection[str]) -> bool:
         """Tell whether `names` are all the members."""
@@ -146,7 +150,15 @@ def no_quorum(view: View, verb: str, needed: Callable[[Members], int]) -> NoQuor
     need = max(needed(members) for members in view.sets)
     others = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
     message = f"{len(view.valid)} of {len(view.targets)} commit targets count; to {verb}, {need} must ({others})"
-    return NoQuorum(message, valid=len(view.valid), needed=need, members=len(view.targets), reasons=reasons)
+    fields = _refused(view.standings, lambda names: view.has(names, needed))
+    return NoQuorum(message, valid=len(view.valid), needed=need, members=len(view.targets), reasons=reasons, **fields)
+
+
+def _refused(standings: Mapping[str, TargetStanding], is_enough: Callable[[Collection[str]], bool]) -> dict[str, bool]:
+    """The field `refused`, where targets refuse us and the others would be too few if all came back."""
+    refused = [name for name, standing in standings.items() if standing.refused]
+    others = [n for n, s in standings.items() if s.state == "valid" or (s.state == "unreachable" and not s.refused)]
+    return {"refused": True} if refused and not is_enough(others) else {}
 
 
 def attempts() -> Iterator[float]:
@@ -198,4 +210,4 @@ def _nobody_counts(standings: Mapping[str, TargetStanding]) -> NoQuorum | NotASt
     if all(s.state == "foreign" or (s.state == "absent" and s.identity is None) for s in standings.values()):
         return NotAStore(f"there is no store on these targets ({text})", reasons=reasons)
     message = f"no commit target counts ({text})"
-    return NoQuorum(message, valid=0, needed=1, members=len(standings), reasons=reasons)
+    return NoQuorum(message, valid=0, needed=1, members=len(standings), reasons=reasons, **_refused(standings, bool))

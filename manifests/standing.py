@@ -30,7 +30,8 @@ class TargetStanding:
     `foreign`: of another store, or under another name. `damaged`: its standing can't be read. `newer`: only a newer
     release understands its standing, so nothing may be put over it. `unreachable`.
     `numbers` are those of all its statements, `token` that of the joining token of `incarnation`, `sealed`
-    the token's bytes. `identity` is None where `ckptstore.json` is missing or damaged.
+    the token's bytes. `identity` is None where `ckptstore.json` is missing or damaged. `refused`: it is `unreachable`
+    because it refuses us, which doesn't pass by itself.
     """
 
     target: str
@@ -42,6 +43,7 @@ class TargetStanding:
     token: int = 0
     sealed: bytes = b""
     members: Members | None = None
+    refused: bool = False
 
     @property
     def next_number(self) -> int:
@@ -108,7 +110,8 @@ def _numbers(listing: Iterable[str]) -> list[int]:
 
 
 def _unreachable(target: str, reply: Reply) -> TargetStanding:
-    return TargetStanding(target, "unreachable", str(reply))
+    refused = isinstance(reply, Unavailable) and reply.is_refused
+    return TargetStanding(target, "unreachable", str(reply), refused=refused)
 
 
 def _judge(target: str, identity: Reply, statements: Mapping[int, Reply]) -> TargetStanding:

@@ -12,8 +12,8 @@ ROOT = Path(__file__).parent.parent
 
 FLOORS = [
     {"errors", "events", "dtypes", "deadline"},
-    {"placement", "names", "header", "retention", "preemption", "protocolerrors"},
-    {"config", "buffers"},
+    {"placement", "names", "header", "retention", "preemption", "refusals"},
+    {"config", "buffers", "protocolerrors"},
     {"targets", "tolerance"},
     {"save", "load", "identity"},
     {"opened"},

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from ckptstore.errors import OutOfReach, TargetError
 from ckptstore.opened import Opened
+from ckptstore.refusals import denied
 from ckptstore.targets import Target
 from manifests import paths
 
@@ -42,14 +43,15 @@ def target_time(target: Target) -> datetime:
 def vote_ages(opened: Opened, run: str) -> Ages:
     """The ages of all votes of a run on the commit targets that count and answer.
 
-    Raises `OutOfReach` where none does.
+    Raises `OutOfReach` where none does, `AccessDenied` where they refuse.
     """
     incarnations = {n: s.incarnation for n, s in opened.group.standings.items() if s.state == "valid"}
     replies = opened.on_targets(lambda target: _ages_on(target, run, incarnations[target.name]), incarnations)
     answered = [reply for reply in replies.values() if not isinstance(reply, TargetError)]
     if not answered:
-        causes = "; ".join(reply.message for reply in replies.values() if isinstance(reply, TargetError))
-        raise OutOfReach(f"no commit target tells how old things are ({causes})", hint="run: ckpt doctor")
+        failed = [reply for reply in replies.values() if isinstance(reply, TargetError)]
+        message = f"no commit target tells how old things are ({'; '.join(error.message for error in failed)})"
+        raise denied(message, failed) or OutOfReach(message, hint="run: ckpt doctor")
     ages = Ages()
     for found in answered:
         for name, age in found.items():

@@ -81,7 +81,7 @@ def examine(opened: Opened) -> DoctorReport:
             opened.group.refresh()
     except NotFoundError:
         report.exit_code = NOT_INITIALISED
-    except OutOfReach as error:
+    except (OutOfReach, AccessDenied) as error:
         codes = {health.code for health in report.targets if health.code}
         report.exit_code = AccessDenied.exit_code if codes == {AccessDenied.exit_code} else error.exit_code
     else:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 
 from ckptstore.errors import (
+    CkptStoreError,
     NoSpace,
     ObjectNotFound,
     TargetError,
@@ -13,6 +14,7 @@ from ckptstore.errors import (
     ToleranceError,
 )
 from ckptstore.placement import Place, choose_copies
+from ckptstore.refusals import denied
 from ckptstore.targets.base import Target
 
 __all__ = ["check_size", "copies_wanted", "put_copies", "too_few_took"]
@@ -82,9 +84,11 @@ def check_size(target: Target, path: str, size: int) -> None:
         raise TargetUnusable(message, target=target.name, path=path, hint=hint)
 
 
-def too_few_took(message: str, failed: Mapping[str, TargetError], reached: int, required: int) -> ToleranceError:
-    """The error for what can't be stored safely enough: `TargetsFull` where all that failed are."""
+def too_few_took(message: str, failed: Mapping[str, TargetError], reached: int, required: int) -> CkptStoreError:
+    """The error for what can't be stored safely enough: `TargetsFull` where all that failed are, or `AccessDenied`."""
     text = f"{message} ({'; '.join(error.message for error in failed.values())})"
+    if refusal := denied(text, failed.values()):
+        return refusal
     if failed and all(isinstance(error, NoSpace) for error in failed.values()):
         names = ", ".join(failed)
         hint = "free some space there: ckpt prune; or add a target"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import erasure
 from ckptstore.buffers import BufferPool, Bytes
 from ckptstore.deadline import Deadline
-from ckptstore.errors import SaveStalled, ToleranceError
+from ckptstore.errors import AccessDenied, SaveStalled, ToleranceError
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.placement import Place, Survives, place_stripe, survives
 from ckptstore.save.copies import copies_wanted, put_copies, too_few_took
@@ -54,9 +54,9 @@ class ShardSaver:
     def save(self, stream: Stream, sources: Sources, rank: int) -> SavedShard:
         """Write every stripe, then the record.
 
-        Raises `ToleranceError` when too little of it could be stored, `TargetsFull` where that is the reason, and
-        `SaveStalled` when the deadline is over. What was put is removed where too little could be, as far as that
-        goes, so that it fills no target until somebody prunes.
+        Raises `ToleranceError` when too little of it could be stored, `TargetsFull` or `AccessDenied` where that is
+        the reason, and `SaveStalled` when the deadline is over. What was put is removed where too little could be, as
+        far as that goes, so that it fills no target until somebody prunes.
         """
         shard = _Shard(self, stream, rank)
         try:
@@ -65,7 +65,7 @@ class ShardSaver:
             finally:
                 shard.finish()
             return shard.seal()
-        except ToleranceError:
+        except (ToleranceError, AccessDenied):
             shard.discard()
             raise
 

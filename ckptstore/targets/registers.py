@@ -1,6 +1,6 @@
 """A target as a commit register: the few verbs that the commit protocol needs of it."""
 
-from ckptstore.errors import ObjectNotFound, TargetError
+from ckptstore.errors import AccessDenied, ObjectNotFound, TargetError
 from ckptstore.targets.base import Target
 from ckptstore.targets.retry import worth_another_try
 from manifests.errors import Unavailable
@@ -59,4 +59,5 @@ class TargetRegister:
 
 def _unavailable(error: TargetError) -> Unavailable:
     final = not worth_another_try(error)
-    return Unavailable(error.message, register=error.target, path=error.path, final=final)
+    refused = isinstance(error, AccessDenied)
+    return Unavailable(error.message, register=error.target, path=error.path, final=final, refused=refused)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ckptstore.errors import OutOfReach, TargetError, TargetUnavailable, ToleranceError
+from ckptstore.errors import AccessDenied, OutOfReach, TargetError, TargetUnavailable
 from ckptstore.events import TargetFailed
 from ckptstore.targets import open_target
 from localstack import faults
@@ -169,6 +169,6 @@ def test_o30_a_403_on_every_put_is_asked_once(client):
 
 def test_o30_a_save_that_every_target_refuses_fails_at_once(three):
     rules = three.inject(faults.refuses(403, "AccessDenied"), "PutObject")
-    with pytest.raises(ToleranceError, match="AccessDenied"):
+    with pytest.raises(AccessDenied, match="AccessDenied"):
         three.store.save(MANY)
     assert [rule.hits for rule in rules] == [1, 1, 1]

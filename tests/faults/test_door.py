@@ -2,14 +2,18 @@
 
 import time
 
+import msgspec
 import pytest
+import torch
 
-from ckptstore.errors import AccessDenied, CkptStoreError, TargetUnusable, ToleranceError
+from ckptstore.errors import AccessDenied, CkptStoreError, OutOfReach, TargetUnusable, ToleranceError
 from ckptstore.opened import release
 from ckptstore.operations.doctor import examine
 from ckptstore.operations.setup import init
+from ckptstore.retention import Retention
 from ckptstore.store import Store
 from ckptstore.targets import open_target
+from ckptstore.tolerant import SaveFailedWarning, TolerantRun
 from localstack import faults
 from localstack.faulty import FaultyServer
 from tests.faults.support import ARRAYS, CREDENTIALS, FAST, served, settings_of, timed
@@ -157,3 +161,74 @@ def test_o30_a_token_that_expires_between_two_saves_is_renewed(tmp_path, monkeyp
         made.store.save(ARRAYS, step=3)
         assert made.store.latest().step == 3
         assert_equal(made.store.load(), ARRAYS)
+
+
+@pytest.mark.parametrize("name", ["wrong secret", "wrong key", "expired token", "read-only"])
+def test_credentials_that_every_target_refuses_are_told_as_such_and_never_tolerated(three, name, recwarn):
+    cause, word = CAUSES[name]
+    for server in three.servers.values():
+        cause(server)
+    run = Store(three.store.config).run("demo")
+    state = {"w": torch.zeros(4)}
+    tolerant = TolerantRun(run, tolerate_failures=3)
+    saves = [run.check, lambda: run.save(state, step=1), lambda: tolerant.save(state, step=1)]
+    loads = [] if name == "read-only" else [run.latest, lambda: run.load(dict(state), step=1)]
+    for ask in [*saves, *loads]:
+        with pytest.raises(AccessDenied, match=word):
+            ask()
+    release(three.store.config)
+    assert not [warning for warning in recwarn if issubclass(warning.category, SaveFailedWarning)]
+
+
+def test_credentials_that_end_between_two_saves_of_one_process_are_told_as_such(three):
+    run = TolerantRun(Store(three.store.config).run("demo"), tolerate_failures=3)
+    run.save({"w": torch.zeros(4)}, step=1)
+    for server in three.servers.values():
+        read_only(server)
+    with pytest.raises(AccessDenied):
+        run.save({"w": torch.zeros(4)}, step=2)
+    release(three.store.config)
+
+
+def test_marks_that_every_target_refuses_are_not_in_doubt(three):
+    run = Store(three.store.config).run("demo")
+    run.save({"w": torch.zeros(4)}, step=1)
+    for server in three.servers.values():
+        read_only(server)
+    for change_it in (lambda: run.tag(1, "best"), lambda: run.delete(1), lambda: run.prune(Retention(keep_last=1))):
+        with pytest.raises(AccessDenied):
+            change_it()
+    release(three.store.config)
+
+
+def test_a_checkpoint_named_by_its_step_loads_where_most_targets_refuse_us(three):
+    run = Store(three.store.config).run("demo")
+    run.save({"w": torch.ones(4)}, step=1)
+    release(three.store.config)
+    for name in "ab":
+        three.servers[name].inject(faults.refuses(403, "AccessDenied"), "List*")
+    with pytest.raises(AccessDenied, match="AccessDenied"):
+        run.latest()
+    state = {"w": torch.zeros(4)}
+    with pytest.warns(UserWarning, match="may not be seen"):
+        run.load(state, step=1)
+    assert state["w"].sum() == 4
+    release(three.store.config)
+
+
+def test_settings_that_name_another_place_are_never_tolerated(three, tmp_path):
+    """Too few targets, and no outage that may pass."""
+    other = msgspec.structs.replace
+    targets = [other(spec, name={"a": "b", "b": "a"}.get(spec.name, spec.name)) for spec in three.store.config.targets]
+    config = other(three.store.config, targets=targets, require_tolerance=1)
+    with pytest.raises(CkptStoreError, match="target a is where the store keeps target b"):
+        TolerantRun(Store(config).run("demo"), tolerate_failures=3).save({"w": torch.zeros(4)}, step=1)
+    release(config)
+
+
+def test_refused_credentials_beside_an_outage_that_decides_are_out_of_reach(three):
+    three.servers["a"].credentials = {**CREDENTIALS, "AWS_ACCESS_KEY_ID": "another"}
+    three.servers["b"].stop()
+    with pytest.raises(OutOfReach):
+        Store(three.store.config).run("demo").latest()
+    release(three.store.config)
