@@ -67,10 +67,11 @@ class Run:
     ) -> Checkpoint:
         """Save and commit; every rank calls it and gets the checkpoint.
 
-        The name is `step-<step>` unless given. Raises `UsageError` family before anything is written,
-        `ToleranceError`, `ConflictError`, `CommitInDoubt`, `SaveStalled`; first what a background save of the run
-        failed with, if nobody has been told. Ranks talk on a gloo group of their own, and wait no longer than
-        `save_timeout`; on a `process_group` given, as long as that does.
+        The name is `step-<step>` unless given. Raises `UsageError` family before anything is written, also where
+        ranks are out of step (another step or name), `AccessDenied`, `ToleranceError`, `ConflictError`,
+        `CommitInDoubt`, `SaveStalled`; first what a background save of the run failed with, if nobody has been told.
+        Ranks talk on a gloo group of their own, and wait no longer than `save_timeout`; on a `process_group` given,
+        as long as that does.
         """
         from ckptstore.dcp.saver import Saver
 

@@ -10,6 +10,7 @@ from torch.distributed.checkpoint.planner import SavePlan
 from torch.distributed.checkpoint.storage import WriteResult
 
 from ckptstore.commit import About, Commit
+from ckptstore.dcp.naming import check_in_step
 from ckptstore.dcp.pieces import address
 from ckptstore.dcp.ranks import RankReport, report_of
 from ckptstore.dcp.tensors import dtype_name
@@ -42,7 +43,11 @@ class Coordinator:
         self.commit.begin()
 
     def finish(self, metadata: Metadata, results: Results, structure: Any) -> Manifest:
-        """Commit what the ranks wrote. Raises `IncompleteSave`, `ReplicaMismatch`, and what a commit raises."""
+        """Commit what the ranks wrote.
+
+        Raises `IncompleteSave`, `UsageError` where ranks call the save differently, `ReplicaMismatch`, and what a
+        commit raises.
+        """
         shards, tensors = self.gather(metadata, results, (structure or {}).get("aliases", {}))
         return self.commit.finish(
             shards,
@@ -62,6 +67,7 @@ class Coordinator:
             written[alias] = written.get(name, {})
         self._check_complete(metadata, written, reports)
         present = [report for report in reports if report is not None]
+        check_in_step([None if report is None else report.called for report in reports])
         _check_replicas(present)
         return [shard for report in present for shard in report.shards], _table(metadata, written)
 

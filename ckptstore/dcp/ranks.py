@@ -23,9 +23,10 @@ __all__ = ["RankReport", "RankSave", "report_of"]
 
 
 class RankReport(msgspec.Struct, kw_only=True):
-    """A rank's shards, and digests of what other ranks may hold as well."""
+    """A rank's shards, and digests of what other ranks may hold as well. `called`: what it takes the save for."""
 
     rank: int
+    called: str | None = None
     shards: list[SavedShard] = []
     digests: dict[str, int] = {}
 
@@ -44,6 +45,7 @@ class RankSave:
     run: str
     rank: int
     places: Sequence[Place]
+    called: str | None = None
     items: list[WriteItem] = field(default_factory=list)
     allow_pickle: bool = False
     observer: Observer = ignore
@@ -53,7 +55,7 @@ class RankSave:
         """Write the shard (or shards, where one header can't hold all names); results in no particular order."""
         pieces = Pieces(planner, self.allow_pickle)
         mine = pieces.of(plan.items)
-        report = RankReport(rank=self.rank, digests=self._digests(plan, pieces, mine))
+        report = RankReport(rank=self.rank, called=self.called, digests=self._digests(plan, pieces, mine))
         results: list[WriteResult] = []
         saver = shard_saver(self.opened, self.run, self.places, self.observer, self.deadline)
         for number, group in enumerate(split(mine) if mine else ()):

@@ -24,6 +24,7 @@ from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 from torch.distributed.checkpoint.planner import SavePlan, WriteItem, WriteItemType
 
 from ckptstore.dcp.layout import Layout, PlannerData
+from ckptstore.dcp.naming import check_in_step
 from ckptstore.dcp.objects import encode
 from ckptstore.dcp.replicas import without_replicas
 from ckptstore.dcp.structure import flatten, leaf_kind
@@ -40,15 +41,17 @@ class CheckpointSavePlanner(DefaultSavePlanner):
 
     Objects are given to the writer as typed JSON (`typed_objects`), tensors as they are; a view stands for
     its logical values. Tied tensors are planned once and named in the layout's aliases. With `allow_pickle`,
-    objects that typed JSON can't hold are pickled and marked so.
+    objects that typed JSON can't hold are pickled and marked so. `called`: what this rank takes the save for, which
+    must be the same on all.
     """
 
     typed_objects = True
 
-    def __init__(self, *, allow_pickle: bool = False) -> None:
+    def __init__(self, *, allow_pickle: bool = False, called: str | None = None) -> None:
         # Plans are never cached: torch's cache compares neither dtypes nor structures, and spares little
         super().__init__(flatten_state_dict=False)
         self.allow_pickle = allow_pickle
+        self.called = called
         self.structure: dict[str, Any] | None = None
 
     def set_up_planner(
@@ -77,7 +80,7 @@ class CheckpointSavePlanner(DefaultSavePlanner):
         """The items of this rank; its structure travels to rank 0 with them."""
         stored = {name: leaf for name, leaf in self.state_dict.items() if name not in self._aliases}
         plan = create_default_local_save_plan(stored, self.is_coordinator)
-        carried = {"tree": json.dumps(structure_to_json(self._root)), "aliases": self._aliases}
+        carried = {"tree": json.dumps(structure_to_json(self._root)), "aliases": self._aliases, "called": self.called}
         self.plan = dataclasses.replace(
             plan,
             items=[item for item in plan.items if not _is_empty_chunk(item)],
@@ -86,7 +89,11 @@ class CheckpointSavePlanner(DefaultSavePlanner):
         return self.plan
 
     def create_global_plan(self, all_plans: list[SavePlan]) -> tuple[list[SavePlan], Metadata]:
-        """On rank 0. Raises `ReplicaMismatch` and `KeyCollision` where ranks disagree, naming the keys."""
+        """On rank 0. Raises `ReplicaMismatch` and `KeyCollision` where ranks disagree, naming the keys.
+
+        `UsageError` where they are out of step.
+        """
+        check_in_step([plan.planner_data.structure["called"] for plan in all_plans])
         _check_kinds(all_plans)
         layout = _layout(all_plans)
         bare = [dataclasses.replace(plan, planner_data=None) for plan in all_plans]

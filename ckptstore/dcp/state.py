@@ -11,7 +11,6 @@ from torch.distributed.checkpoint.api import CheckpointException
 
 from ckptstore.config import Config
 from ckptstore.dcp.load_planner import CheckpointLoadPlanner, LoadReport
-from ckptstore.dcp.naming import name_of
 from ckptstore.dcp.reader import StoreReader
 from ckptstore.dcp.save_planner import CheckpointSavePlanner
 from ckptstore.dcp.sharing import Sharing, sharing_group
@@ -43,13 +42,14 @@ def save_state(
 ) -> Manifest:
     """Save on every rank and commit on rank 0; every rank gets the manifest. `group`: instead of that of `ranks`."""
     check_state(state)
+    checkpoint_id = f"step-{step}" if name is None and step is not None else name
     writer = StoreWriter(config, run=run, step=step, user=user, observer=observer, reached=ranks.reached)
     with own_errors(), nullcontext(group) if group else ranks.together() as chosen:
         metadata = state_dict_saver.save(
             state,
             storage_writer=writer,
-            checkpoint_id=name_of(name, step).checkpoint_id,
-            planner=CheckpointSavePlanner(),
+            checkpoint_id=checkpoint_id,
+            planner=CheckpointSavePlanner(called=f"{checkpoint_id!r}, step {step}"),
             process_group=chosen,
             no_dist=not is_distributed(),
         )

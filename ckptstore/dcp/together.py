@@ -8,6 +8,7 @@ frozen or gone can tell nothing: the others find it in the roll, which lies in t
 import itertools
 import queue
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -21,6 +22,10 @@ from ckptstore.errors import SaveStalled
 OWN_PART = 0.8
 """Of `save_timeout`: what a rank gives its own part. Its report must reach ranks that wait no longer than all of it."""
 STORE_SECONDS = 5.0  # for the rendezvous store to say how far the ranks are; a process that is frozen may hold it
+AFTER_A_STALL = (
+    "look whether the save is there all the same: ckpt ls; once every rank is back, the next save works; "
+    "where one has died, restart the job"
+)
 
 __all__ = ["OWN_PART", "Ranks", "Step", "is_distributed", "leads"]
 
@@ -45,6 +50,18 @@ def leads(group: Any = None) -> bool:
     return not is_distributed() or dist.get_rank(group) == 0
 
 
+def _told(rank: int, behind: list[int], seconds: float, *, timed_out: bool) -> str:
+    """What became of a save on `rank` after so many `seconds`, of which the ranks `behind` are the cause."""
+    if rank in behind:
+        others = [other for other in behind if other != rank]
+        return (
+            f"rank {rank} was behind{f', as were ranks {others}' if others else ''}: the other ranks gave the save up"
+        )
+    who = f"ranks {behind}" if behind else "a rank that can't be told (the rendezvous store is silent too)"
+    what = "it is stalled or gone" if timed_out else "a connection was closed: it is gone, or gave the save up"
+    return f"rank {rank} waited {seconds:.1f} s for {who}: {what}"
+
+
 class Ranks:
     """All ranks of the job, for the saves of one run: one at a time, called by every rank in the same order."""
 
@@ -54,6 +71,7 @@ class Ranks:
         self._world: dist.ProcessGroup | None = None
         self._roll = ""
         self._saves = 0
+        self._began = 0.0
 
     @contextmanager
     def together(self) -> Iterator["dist.ProcessGroup | None"]:
@@ -68,7 +86,7 @@ class Ranks:
             yield self._begin()
         except RuntimeError as error:  # gloo's: it timed out, or a connection is gone
             self._group = None
-            raise self._stalled(error) from error
+            raise self._stalled() from error
 
     def reached(self, step: Step) -> None:
         """Note how far this rank is."""
@@ -81,17 +99,17 @@ class Ranks:
         if self._group is None:
             self._roll, self._saves = f"ckptstore/saves/{next(_NUMBERS)}", 0
         self._saves += 1
+        self._began = time.monotonic()
         self.reached(Step.BEGUN)
         if self._group is None:
             self._group = dist.new_group(backend="gloo", timeout=timedelta(seconds=self._seconds))
         return self._group
 
-    def _stalled(self, error: RuntimeError) -> SaveStalled:
+    def _stalled(self) -> SaveStalled:
+        seconds = time.monotonic() - self._began
         ranks = self._behind()
-        who = f"ranks {ranks}" if ranks else "a rank that can't be told (the rendezvous store is silent too)"
-        message = f"rank {dist.get_rank()} waited for {who}, stalled for {self._seconds:.0f} s or gone: {error}"
-        hint = "look whether the save is there all the same: ckpt ls; then restart the job without that rank"
-        return SaveStalled(message, hint=hint, ranks=ranks)
+        message = _told(dist.get_rank(), ranks, seconds, timed_out=seconds >= self._seconds)
+        return SaveStalled(message, hint=AFTER_A_STALL, ranks=ranks)
 
     def _behind(self) -> list[int]:
         """The ranks that are furthest behind; rank 0, which commits, where all are as far; none if nobody can say.

@@ -77,6 +77,7 @@ class StoreWriter(StorageWriter):
         if not kwargs.get("use_collectives", True):
             message = "use_collectives=False: each rank would finish alone, and nobody could commit the checkpoint"
             raise UsageError(message, hint="call dcp.save with use_collectives=True")
+        name = name_of(self.checkpoint_id, self.step)
         opened = self._opened()
         places = opened.ready_to_save()
         self._rank = RankSave(
@@ -84,6 +85,7 @@ class StoreWriter(StorageWriter):
             self.run,
             kwargs.get("rank", 0),
             places,
+            called=str(name),
             allow_pickle=self.allow_pickle,
             observer=self.observer,
             deadline=Deadline(OWN_PART * self.config.save_timeout),
@@ -91,7 +93,6 @@ class StoreWriter(StorageWriter):
         self._structure: Any = None
         self._coordinator: Coordinator | None = None
         if is_coordinator:
-            name = name_of(self.checkpoint_id, self.step)
             about = About(name.name, name.checkpoint_id, name.step, user=self.user)
             check_about(self.run, about)
             self._coordinator = Coordinator(Commit(opened, self.run, places, self.job), about)

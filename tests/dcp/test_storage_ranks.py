@@ -11,7 +11,15 @@ from torch.distributed.tensor import DTensor
 
 from ckptstore.dcp import StoreReader, StoreWriter
 from ckptstore.dcp.ranks import RankSave
-from ckptstore.errors import CorruptError, IncompleteSave, NotFoundError, OutOfReach, ReplicaMismatch, ToleranceError
+from ckptstore.errors import (
+    CorruptError,
+    IncompleteSave,
+    NotFoundError,
+    OutOfReach,
+    ReplicaMismatch,
+    ToleranceError,
+    UsageError,
+)
 from ckptstore.opened import shared
 from ckptstore.selection import Selector, select
 from ckptstore.source import Source
@@ -77,6 +85,31 @@ def o15_different_values_under_stock_planners(ranks: Ranks) -> None:
         assert sorted(entry.name for record in records for entry in record.tensors) == ["object:n", "same"], (
             "equal content is stored once"
         )
+
+
+def ranks_that_are_out_of_step_are_told_so_and_nothing_is_saved(ranks: Ranks) -> None:
+    run = ranks.run("out-of-step")
+    late = ranks.rank == WORLD - 1
+    for named in ({"step": 13 + late}, {"step": 13, "name": "b" if late else "a"}, {"step": None if late else 13}):
+        for save in (run.save, lambda state, **options: run.save_async(state, **options).result()):
+            with pytest.raises(UsageError) as caught:
+                save({"same": torch.ones(3)}, **named)
+            assert WORLD - 1 in caught.value.ranks
+    dist.barrier()
+    assert not list(shared(ranks.config).targets["a"].list("data/")) or ranks.rank, "nothing was written"
+    assert run.save({"same": torch.ones(3)}, step=13, user={"rank": ranks.rank}).step == 13
+    dist.barrier()
+    assert [checkpoint.step for checkpoint in run.checkpoints()] == [13]
+
+
+def ranks_that_are_out_of_step_under_stock_planners_too(ranks: Ranks) -> None:
+    writer = StoreWriter(ranks.config, run="out-of-step-stock")
+    for step in (1, 2):
+        dcp.save({"same": torch.ones(3)}, storage_writer=writer, checkpoint_id=f"rank-0/step-{step}")
+    with pytest.raises(UsageError, match="out of step") as caught, own_error():
+        dcp.save({"same": torch.ones(3)}, storage_writer=writer, checkpoint_id=f"step-{ranks.rank}")
+    assert caught.value.ranks == [0, 1]
+    dist.barrier()
 
 
 def o50_a_rank_whose_writer_returns_nothing(ranks: Ranks) -> None:
@@ -220,6 +253,8 @@ def bytes_that_the_network_changed_are_refused(ranks: Ranks) -> None:
 
 
 CHECKS = [
+    ranks_that_are_out_of_step_are_told_so_and_nothing_is_saved,
+    ranks_that_are_out_of_step_under_stock_planners_too,
     state_that_all_ranks_want_is_read_once,
     a_rank_that_cannot_read_its_share_fails_all,
     bytes_that_the_network_changed_are_refused,

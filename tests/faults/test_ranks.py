@@ -1,15 +1,18 @@
 """One rank fails, hangs or freezes in a save: all ranks raise in time and name it."""
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
+from pathlib import Path
 
 import msgspec
 import pytest
 import torch
 import torch.distributed as dist
+import torch.multiprocessing as mp
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 import ckptstore
@@ -110,7 +113,13 @@ def o23_a_rank_that_is_frozen(ranks: Ranks) -> None:
         if ranks.rank == 0:
             os.kill(pids[PROBLEM_RANK], signal.SIGCONT)
     assert isinstance(error, SaveStalled)
-    if ranks.rank != PROBLEM_RANK:
+    assert "gloo" not in f"{error}" + f"{error.message}"
+    assert ".cc:" not in str(error)
+    assert "the next save works" in error.hint
+    assert f"rank {PROBLEM_RANK} waited" not in error.message
+    if ranks.rank == PROBLEM_RANK:
+        assert f"rank {PROBLEM_RANK} was behind" in error.message
+    else:
         assert error.ranks == [PROBLEM_RANK]
         assert f"ranks [{PROBLEM_RANK}]" in error.message
     assert_the_next_save_works(ranks, run)
@@ -147,3 +156,27 @@ def notes(tmp_path_factory):
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test(check, notes):
     assert_held(check, notes)
+
+
+def dies_in_a_save(rank: int, config, rendezvous: str, folder: str) -> None:
+    dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=2)
+    run = ckptstore.open(config).run("dies")
+    run.save({"w": torch.ones(4)}, step=1)
+    if rank == 1:
+        opened = shared(config)
+        opened.targets = {name: Hooked(target, lambda: os._exit(0)) for name, target in opened.targets.items()}
+    state = {"w": torch.ones(4), f"of rank {rank}": torch.ones(4)}
+    try:
+        run.save(state, step=2)
+    except SaveStalled as error:
+        Path(folder, str(rank)).write_text(str(error))
+    os._exit(0)
+
+
+def test_a_rank_that_died_is_found_at_once_and_is_not_said_to_have_stalled_for_as_long_as_it_may(tmp_path):
+    config = msgspec.structs.replace(make_store(tmp_path / "store").config, save_timeout=100.0)
+    mp.spawn(dies_in_a_save, (config, str(tmp_path / "rendezvous"), str(tmp_path)), nprocs=2)
+    told = (tmp_path / "0").read_text()
+    assert re.match(r"rank 0 waited \d{1,2}\.\d s for ranks \[1\]: a connection was closed", told), told
+    assert ".cc:" not in told
+    assert "where one has died, restart the job" in told
