@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ckptstore.cli.call import Call
-from ckptstore.cli.wording import count, size, survival
-from ckptstore.errors import AccessDenied
+from ckptstore.cli.wording import count, joined, size, survival
 
 if TYPE_CHECKING:
     from ckptstore.operations.doctor import DoctorReport, TargetHealth
@@ -29,7 +28,7 @@ def doctor(call: Call) -> int:
     call.output.table(headings, rows, right=("latency", "clock", "free"))
     for health in report.targets:
         for problem in health.problems:
-            call.output.say(f"{health.name}: {problem}")
+            call.output.say(f"{_place(health)}: {problem}")
     _tell(call, report)
     hint = _hint(report)
     if hint:
@@ -42,11 +41,19 @@ def _hint(report: "DoctorReport") -> str:
         return ""
     if report.exit_code == NOT_INITIALISED:
         return "ckpt init"
-    if report.exit_code == AccessDenied.exit_code:
-        return "check the credentials in the environment, then: ckpt doctor"
-    if all(health.reachable for health in report.targets):
-        return "ckpt repair"
-    return "ckpt repair, when what is out of reach is back or replaced in store.toml"
+    names: dict[str, list[str]] = {}
+    for health in report.targets:
+        for advice in health.advice:
+            names.setdefault(advice, []).append(health.name)
+    if len(names) > 1:
+        return "; ".join(f"{joined(each)}: {advice}" for advice, each in names.items())
+    return next(iter(names), "ckpt repair")
+
+
+def _place(health: "TargetHealth") -> str:
+    """A target by its name and by where it is."""
+    where = f"{health.url} at {health.endpoint}" if health.endpoint else health.url
+    return f"{health.name} ({where})" if where else health.name
 
 
 def _row(health: "TargetHealth") -> list[str]:

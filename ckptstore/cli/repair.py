@@ -52,6 +52,8 @@ def repair(
     for result in report.checkpoints:
         _tell(call, result, dry_run=dry_run)
         call.output.record("checkpoint", **_fields(result))
+    for old in report.replaced:
+        call.output.say(f"{old} is no target of the store any more: take {old} out of store.toml")
     return _sum_up(call, report)
 
 

@@ -34,6 +34,12 @@ CLOCK_MARGIN = 300.0
 """Seconds by which a target's clock may differ before it is worth a word: people read its times, nothing is decided by
 them."""
 
+REPAIR = "ckpt repair"
+WAIT = "ckpt repair, when what is out of reach is back or replaced in store.toml"
+UNABLE = "set commit = false for it in store.toml: it takes fragments, never manifests"
+UNFIT = "put another target in its place: it can't hold a checkpoint"
+"""What is to be done."""
+
 DEGRADED, LOST, NOT_INITIALISED = 3, 4, 10
 """Exit codes as docs/cli.md lists them: amiss but loadable, data lost, not found."""
 
@@ -42,20 +48,30 @@ __all__ = ["DoctorReport", "TargetHealth", "examine"]
 
 @dataclass
 class TargetHealth:
-    """One target. `problems` in words; `latency` and `clock_offset` (theirs less ours) in seconds, `free` in bytes."""
+    """One target. `problems` in words, and `advice`: what cures them, each once.
+
+    `latency` and `clock_offset` (theirs less ours) in seconds, `free` in bytes; `endpoint` where the settings name one.
+    """
 
     name: str
     url: str
     domain: str
     commit: bool
+    endpoint: str = ""
     reachable: bool = True
     standing: str = ""
     problems: list[str] = field(default_factory=list)
+    advice: list[str] = field(default_factory=list)
     latency: float | None = None
     clock_offset: float | None = None
     free: int | None = None
     store_id: str | None = None
     code: int = 0
+
+    @property
+    def takes_puts(self) -> bool:
+        """Whether a save may put anything here, as far as was seen."""
+        return self.code in (0, DEGRADED)
 
 
 @dataclass
@@ -96,21 +112,25 @@ def _spec(opened: Opened, name: str) -> TargetConfig:
 
 def _examine(target: Target, spec: TargetConfig) -> TargetHealth:
     health = TargetHealth(target.name, target.url, spec.domain or spec.name, spec.commit)
+    health.endpoint = str(spec.options.get("endpoint", ""))
     try:
         _identify(target, health)
         _try_out(target, health)
         health.clock_offset = _clock_offset(target)
     except TargetError as error:
         health.reachable = not error.transient
-        _add(health, error.message.removeprefix(f"{target.name}: "), error.exit_code)
+        advice = error.hint or (WAIT if error.transient else "")
+        _add(health, error.message.removeprefix(f"{target.name}: "), error.exit_code, advice)
     if health.clock_offset is not None and abs(health.clock_offset) > CLOCK_MARGIN:
-        _add(health, f"its clock differs by {health.clock_offset:.0f} s", DEGRADED)
+        _add(health, f"its clock differs by {health.clock_offset:.0f} s", DEGRADED, "set its clock, or this machine's")
     health.free = _free(target)
     return health
 
 
-def _add(health: TargetHealth, problem: str, code: int) -> None:
+def _add(health: TargetHealth, problem: str, code: int, advice: str) -> None:
     health.problems.append(problem)
+    if advice and advice not in health.advice:
+        health.advice.append(advice)
     health.code = max(health.code, code)
 
 
@@ -120,24 +140,26 @@ def _identify(target: Target, health: TargetHealth) -> None:
         data = bytes(target.get(paths.IDENTITY))
     except ObjectNotFound:
         target.list_folders("")  # a directory that isn't there at all says so here
-        _add(health, "no store is here: new, or wiped", DEGRADED)
+        _add(health, "no store is here: new, or wiped", DEGRADED, REPAIR)
         return
     health.latency = time.monotonic() - began
     try:
         found = manifests.unseal(Identity, data)
     except FormatError as error:
-        _add(health, f"{paths.IDENTITY} is damaged: {error}", DEGRADED)
+        _add(health, f"{paths.IDENTITY} is damaged: {error}", DEGRADED, REPAIR)
         return
     health.store_id = found.store_id
     if found.target != target.name:
-        _add(health, f"it is where the store keeps target {found.target}", TargetUnusable.exit_code)
+        message = f"it is where the store keeps target {found.target}"
+        advice = f"mend the urls of {health.name} and {found.target} in store.toml: they point at each other's place"
+        _add(health, message, TargetUnusable.exit_code, advice)
 
 
 def _try_out(target: Target, health: TargetHealth) -> None:
     found = probe_target(target)
     if not found.can_hold_fragments or (health.commit and not found.can_commit):
         for problem in found.problems.values():
-            _add(health, problem, TargetUnusable.exit_code)
+            _add(health, problem, TargetUnusable.exit_code, UNABLE if found.can_hold_fragments else UNFIT)
 
 
 def _clock_offset(target: Target) -> float:
@@ -174,6 +196,7 @@ def _check_stores(report: DoctorReport) -> None:
                 health,
                 f"it belongs to store {health.store_id}, the others to {report.store_id}",
                 ConflictError.exit_code,
+                "mend the url in store.toml",
             )
 
 
@@ -190,7 +213,10 @@ def _judge(opened: Opened, report: DoctorReport) -> None:
     good = [place for place in config.places if not any(h.name == place.target and h.problems for h in report.targets)]
     report.tolerance = opened.reachable_tolerance(good) if good else Survives(-1, -1)
     report.loading_survives = max(valid - report.quorums.readings, -1)
-    report.saving_survives = losses_saving_survives(config, len(members.targets), valid, members.t)
+    voters = [h for h in report.targets if h.name in members.targets and h.standing == "valid"]
+    unwritable = sum(not health.takes_puts for health in voters)
+    if report.tolerance.targets >= config.require_tolerance:
+        report.saving_survives = losses_saving_survives(config, len(members.targets), valid, members.t, unwritable)
     if valid < report.quorums.readings:
         report.exit_code = OutOfReach.exit_code if valid + silent >= report.quorums.readings else LOST
 
@@ -201,17 +227,22 @@ def _judge_standing(health: TargetHealth, standing: manifests.TargetStanding | N
         return
     if health.name not in members:
         health.standing = "no member"
-        advice = "let it be one by ckpt init, or put it in another's place by ckpt repair --replace OLD=NEW"
-        _add(health, f"no commit target of the store: {advice}; or take it out of store.toml", DEGRADED)
+        others = f"or let it be one: ckpt init; or put it in another's place: ckpt repair --replace OLD={health.name}"
+        advice = f"take {health.name} out of store.toml if it was replaced; {others}"
+        health.advice.clear()  # what would bring it back is of no use
+        _add(health, "no commit target of the store", DEGRADED, advice)
         return
     health.standing = standing.state
     if health.standing != "valid" and not health.problems:
-        _add(health, f"{health.standing}: {standing.reason or 'not among the commit targets of the store'}", DEGRADED)
+        problem = f"{health.standing}: {standing.reason or 'not among the commit targets of the store'}"
+        _add(health, problem, DEGRADED, REPAIR)
 
 
 def _unnamed(name: str) -> TargetHealth:
-    problem = "a commit target of the store that store.toml doesn't name; put another in its place with ckpt repair"
-    return TargetHealth(name, "", "", commit=True, reachable=False, problems=[problem], code=DEGRADED)
+    health = TargetHealth(name, "", "", commit=True, reachable=False)
+    advice = f"name {name} in store.toml, or put another in its place: ckpt repair --replace {name}=NEW"
+    _add(health, "a commit target of the store that store.toml doesn't name", DEGRADED, advice)
+    return health
 
 
 def _worst(report: DoctorReport) -> int:

@@ -36,15 +36,17 @@ def quorums_of(config: Config, members: int, losses: int) -> Quorums:
     )
 
 
-def losses_saving_survives(config: Config, members: int, valid: int, losses: int) -> int:
+def losses_saving_survives(config: Config, members: int, valid: int, losses: int, unwritable: int = 0) -> int:
     """How many of `valid` commit targets (of `members`) may be lost with a save still possible; -1: none is now.
+
+    `unwritable` of those that are valid are read from, and take no puts.
 
     A save takes Q and R of the commit targets, and on the targets left a code that survives `require_tolerance`.
     """
     needed = max(losses + 1, members - losses)
-    gone = members - valid
+    gone = members - valid + unwritable
     possible = -1
-    for lost in range(valid - needed + 1):
+    for lost in range(min(valid - needed, valid - unwritable - (losses + 1)) + 1):
         left = config.places[: len(config.places) - gone - lost]
         if not left or full_tolerance(config.k, config.m, left).targets < config.require_tolerance:
             break

@@ -6,11 +6,13 @@ finds nothing to do. A checkpoint that can't be repaired doesn't keep others fro
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import manifests
 from ckptstore.errors import CkptStoreError, ObjectNotFound, UsageError
 from ckptstore.events import Observer, Progress, ignore
+from ckptstore.load.documents import fetch_document, fetch_record
 from ckptstore.opened import Opened
 from ckptstore.operations.health import CheckpointHealth, VerifyReport, to_check, unreadable
 from ckptstore.operations.mend import Mender, RepairResult
@@ -19,6 +21,7 @@ from ckptstore.operations.verify import check
 from ckptstore.placement import Place
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.selection import Selector, key_of
+from manifests import Index
 
 __all__ = ["RepairReport", "RepairResult", "repair"]
 
@@ -28,12 +31,14 @@ class RepairReport:
     """All checkpoints; `votes`: copies of manifests and marks put back; `readmitted`: targets that count again.
 
     In a dry run: that would be.
+    `replaced`: targets that another has taken the place of, and that store.toml names all the same.
     """
 
     checkpoints: list[RepairResult] = field(default_factory=list)
     votes: int = 0
     readmitted: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
     dry_run: bool = False
 
     @property
@@ -64,17 +69,47 @@ def repair(
 ) -> RepairReport:
     """Repair one checkpoint of a run, or all. `replace`: {target that is gone: target that takes its place}.
 
-    Raises `UsageError` for a replacement that is no target of the store.
+    Raises `UsageError` for a replacement that is no target of the store, or one of what the store never had.
     """
     replacements = dict(replace or {})
-    unknown = sorted(set(replacements.values()) - set(opened.targets))
-    if unknown:
-        raise UsageError(f"{', '.join(unknown)}: not among the store's targets", hint="add it to store.toml first")
+    _check_replacements(opened, run, replacements)
     report = RepairReport(dry_run=dry_run)
     if not dry_run:
         report.readmitted, report.failed = readmit_targets(opened, replacements)
     _repair_run(opened, run, selector, replacements, report, observer)
+    if not dry_run and not report.exit_code:
+        report.replaced = sorted(set(replacements) & set(opened.targets))
     return report
+
+
+def _check_replacements(opened: Opened, run: str, replace: Mapping[str, str]) -> None:
+    unknown = sorted(set(replace.values()) - set(opened.targets))
+    if unknown:
+        message = f"{', '.join(unknown)}: not among the store's targets {', '.join(opened.targets)}"
+        raise UsageError(message, hint="add it to store.toml first, and give its name")
+    strange = set(replace) - set(opened.targets)
+    if not strange:
+        return
+    with protocol_errors():
+        strange -= set(opened.group.members.targets)
+        used = _used(opened, run) if strange else set()
+    if strange - used:
+        known = sorted({*opened.targets, *opened.group.members.targets, *used})
+        message = f"{', '.join(sorted(strange - used))}: no target of the store to replace; it has {', '.join(known)}"
+        raise UsageError(message, hint="see the targets: ckpt doctor")
+
+
+def _used(opened: Opened, run: str) -> set[str]:
+    """The targets that a run's checkpoints name, members of the store by now or not."""
+    history = opened.group.history(run)
+    indexes = [copy.index for checkpoint in history.checkpoints for copy in checkpoint.manifest.copies]
+    found = {name for index in indexes for name in index.targets}
+    for reference in indexes:
+        with suppress(CkptStoreError):
+            index = fetch_document(Index, reference, opened.targets)
+            for shard in index.shards:
+                found |= {*shard.record.targets, *fetch_record(shard, opened.targets).targets}
+    return found
 
 
 def _repair_run(

@@ -52,10 +52,10 @@ SeenFolders = set[tuple[int, int, str]]
 """(device, inode, name) of folders whose own entry in their parent this process has made durable."""
 
 
-def error_for(error: OSError, target: str, path: str) -> TargetError:
-    """The typed error for an OSError met in a request for `path`."""
+def error_for(error: OSError, target: str, path: str, root: str = "its directory") -> TargetError:
+    """The typed error for an OSError met in a request for `path`, or for the target's `root` where that is empty."""
     code = error.errno or 0
-    message = f"{target}: {path or 'root'}: {os.strerror(code)} ({errno.errorcode.get(code, code)})"
+    message = f"{target}: {path or root}: {os.strerror(code)} ({errno.errorcode.get(code, code)})"
     if code in ERRORS:
         kind, hint = ERRORS[code]
         return kind(message, target=target, path=path, hint=hint)
@@ -71,10 +71,21 @@ def open_root(root: str, target: str) -> int:
         return os.open(root, FOLDER)
     except OSError as error:
         if error.errno in ABSENT:
-            message = f"{target}: the directory {root} is not there"
-            hint = f"mount or restore it; a new place is made only by: ckpt init, or ckpt repair --replace {target}=URL"
-            raise TargetUnavailable(message, target=target, reason=Reason.GONE, hint=hint) from error
-        raise error_for(error, target, "") from error
+            raise _no_root(root, target) from error
+        raise error_for(error, target, "", root) from error
+
+
+def _no_root(root: str, target: str) -> TargetUnavailable:
+    if os.path.lexists(root) and not os.path.isdir(root):  # noqa: PTH112 - as the line above
+        message = f"{target}: {root} is not a directory"
+        hint = "move what stands there away, then mount or restore the directory"
+    else:
+        message = f"{target}: the directory {root} is not there"
+        hint = (
+            "mount or restore it; if it is gone for good, give store.toml another target in its place, "
+            f"then: ckpt repair --replace {target}=NAME"
+        )
+    return TargetUnavailable(message, target=target, reason=Reason.GONE, hint=hint)
 
 
 @contextmanager

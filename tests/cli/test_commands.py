@@ -355,3 +355,13 @@ def test_what_is_lost_may_have_a_deleted_one_to_fall_back_on(ckpt):
     assert answer.code == 4
     assert "ckpt ls --deleted" in answer.err
     assert "ckpt undelete" in answer.err
+
+
+def test_replacing_a_target_that_the_store_never_had_is_a_slip_that_names_those_it_has(ckpt):
+    ckpt.path.write_text(ckpt.path.read_text() + '[[targets]]\nname = "g"\nurl = "g"\n')
+    answer = ckpt("repair", "--replace", "zz=g")
+    assert answer.code == 2
+    assert "zz: no target of the store to replace; it has a, b, c, d, e, f" in answer.err
+    answer = ckpt("repair", "--replace", "a=file:///elsewhere")
+    assert answer.code == 2
+    assert "add it to store.toml first, and give its name" in answer.err

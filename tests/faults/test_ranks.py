@@ -19,6 +19,7 @@ import ckptstore
 from ckptstore.errors import CkptStoreError, SaveStalled, ToleranceError
 from ckptstore.opened import shared
 from tests.dcp.ranks import WORLD, Ranks, Refusing, assert_held, run_on_ranks
+from tests.support import make_store
 
 TIMEOUT = 10.0
 PROBLEM_RANK = 2
