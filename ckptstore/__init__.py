@@ -16,17 +16,19 @@ if TYPE_CHECKING:
     from ckptstore.checkpoint import Checkpoint
     from ckptstore.config import Config, TargetConfig
     from ckptstore.errors import CkptStoreError
+    from ckptstore.notices import PruneFailedWarning, SaveFailedWarning
     from ckptstore.preemption import finish_on_sigterm
     from ckptstore.retention import Retention
     from ckptstore.run import Run
     from ckptstore.store import Store
     from ckptstore.store import open_store as open  # noqa: A004 - `ckptstore.open` is the name users know
-    from ckptstore.tolerant import SaveFailedWarning, TolerantRun
+    from ckptstore.tolerant import TolerantRun
 
 __all__ = [
     "Checkpoint",
     "CkptStoreError",
     "Config",
+    "PruneFailedWarning",
     "Retention",
     "Run",
     "SaveFailedWarning",
@@ -42,9 +44,10 @@ _HOMES = {
     "Checkpoint": ("checkpoint", "Checkpoint"),
     "CkptStoreError": ("errors", "CkptStoreError"),
     "Config": ("config", "Config"),
+    "PruneFailedWarning": ("notices", "PruneFailedWarning"),
     "Retention": ("retention", "Retention"),
     "Run": ("run", "Run"),
-    "SaveFailedWarning": ("tolerant", "SaveFailedWarning"),
+    "SaveFailedWarning": ("notices", "SaveFailedWarning"),
     "Store": ("store", "Store"),
     "TargetConfig": ("config", "TargetConfig"),
     "TolerantRun": ("tolerant", "TolerantRun"),

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsIndex
 
 import manifests
+from ckptstore.errors import UsageError
 from ckptstore.placement import Survives
-from ckptstore.selection import key_of
+from ckptstore.selection import Selector, key_of
 from manifests import Manifest
 
-__all__ = ["Checkpoint"]
+__all__ = ["Checkpoint", "Which", "selector_of"]
 
 
 @dataclass(frozen=True)
@@ -52,3 +53,23 @@ class Checkpoint:
             tags=tuple(tags),
             user=manifest.user,
         )
+
+
+Which = int | str | Selector | Checkpoint
+"""A checkpoint by its step, by its name, "latest" or "tag:best", or itself: then no other of that step is meant."""
+
+
+def selector_of(which: Which | None, name: str | None = None) -> Selector:
+    """What is asked for; the latest where nothing is. Raises `UsageError` for what names no checkpoint."""
+    _check(which)
+    if isinstance(which, Selector):
+        return which
+    if isinstance(which, Checkpoint):
+        return Selector(key=which.key)
+    return Selector.parse(which) if isinstance(which, str) else Selector(step=which, name=name)
+
+
+def _check(which: object) -> None:
+    if which is not None and not isinstance(which, str | SupportsIndex | Selector | Checkpoint):
+        message = f"a checkpoint is asked for by its step, a name or a Checkpoint, not by {type(which).__name__}"
+        raise UsageError(message, hint='step=100, "latest", "tag:best", or one of run.checkpoints()')

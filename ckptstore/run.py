@@ -1,14 +1,14 @@
 """One training run of a store, in the Python API: save, load, list, verify, repair, delete, prune, tag."""
 
-import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ckptstore.checkpoint import Checkpoint
+from ckptstore.checkpoint import Checkpoint, Which, selector_of
 from ckptstore.config import Config
 from ckptstore.errors import CkptStoreError
 from ckptstore.events import Observer, ignore
 from ckptstore.names import check_tag
+from ckptstore.notices import PruneFailedWarning, warner
 from ckptstore.opened import Opened, shared
 from ckptstore.placement import Survives
 from ckptstore.protocolerrors import protocol_errors
@@ -76,8 +76,9 @@ class Run:
         from ckptstore.dcp.saver import Saver
 
         saver = Saver.of(self.config, self.name)
+        warn = warner()
         manifest = saver.save(state_dict, step=step, name=name, user=user, group=process_group, observer=observer)
-        return self._committed(manifest, process_group)
+        return self._committed(manifest, warn, process_group)
 
     def save_async(
         self,
@@ -95,12 +96,15 @@ class Run:
         """
         from ckptstore.dcp.saver import Saver
 
-        saver = Saver.of(self.config, self.name)
-        return saver.save_async(
-            state_dict, step=step, name=name, user=user, observer=observer, wrap=lambda save: self._committed(save())
-        )
+        warn = warner()
 
-    def _committed(self, manifest: Manifest, process_group: Any = None) -> Checkpoint:
+        def commit(save: Callable[[], Manifest]) -> Checkpoint:
+            return self._committed(save(), warn)
+
+        saver = Saver.of(self.config, self.name)
+        return saver.save_async(state_dict, step=step, name=name, user=user, observer=observer, wrap=commit)
+
+    def _committed(self, manifest: Manifest, warn: Callable[[Warning], None], process_group: Any = None) -> Checkpoint:
         """The checkpoint just saved; rank 0 prunes, if that is automatic. Its failure fails no save."""
         from ckptstore.dcp.together import leads
 
@@ -110,14 +114,15 @@ class Run:
             except CkptStoreError as error:
                 left = [str(error)]
             if left:
-                warnings.warn(f"run {self.name} could not be pruned of everything: {'; '.join(left)}", stacklevel=3)
+                message = f"run {self.name} could not be pruned of everything: {'; '.join(left)}"
+                warn(PruneFailedWarning(message))
         return Checkpoint.of(manifest)
 
     def load(
         self,
         state_dict: dict[str, Any],
         *,
-        step: int | str | None = None,
+        step: Which | None = None,
         name: str | None = None,
         strict: bool = True,
         allow_cast: bool = False,
@@ -126,8 +131,8 @@ class Run:
     ) -> "LoadReport":
         """Load in place, every rank its part; rank 0 decides which checkpoint. The latest unless told.
 
-        `step` may be a number, "latest" or "tag:best". `strict`: keys missing or unexpected raise `KeyMismatch`; else
-        they are reported, and what is missing keeps its value. An empty `state_dict` is filled with all there is.
+        `step` may be a number, "latest", "tag:best" or a `Checkpoint`. `strict`: keys missing or unexpected raise
+        `KeyMismatch`; else they are reported, and what is missing keeps its value. An empty `state_dict` is filled.
         """
         from ckptstore.dcp.state import load_state
 
@@ -135,7 +140,7 @@ class Run:
             self.config,
             self.name,
             state_dict,
-            selector=_selector(step, name),
+            selector=selector_of(step, name),
             strict=strict,
             allow_cast=allow_cast,
             group=process_group,
@@ -153,7 +158,7 @@ class Run:
 
     def verify(
         self,
-        step: int | str | None = None,
+        step: Which | None = None,
         *,
         read_data: bool = False,
         subset: float = 1.0,
@@ -162,36 +167,40 @@ class Run:
         """Check that all of one checkpoint, or of all, is there; with `read_data` every digest too. Writes nothing."""
         from ckptstore.operations.verify import verify
 
-        selector = None if step is None else _selector(step)
+        selector = None if step is None else selector_of(step)
         return verify(self._opened, self.name, selector, read_data=read_data, subset=subset, observer=observer)
 
     def repair(
         self,
-        step: int | str | None = None,
+        step: Which | None = None,
         *,
         replace: Mapping[str, str] | None = None,
+        dry_run: bool = False,
         observer: Observer = ignore,
     ) -> "RepairReport":
-        """Put back what is missing or damaged, of one checkpoint or all. `replace`: {target gone: target instead}."""
+        """Put back what is missing or damaged, of one checkpoint or all. `replace`: {target gone: target instead}.
+
+        `dry_run`: say what would be done, and write nothing.
+        """
         from ckptstore.operations.repair import repair
 
-        selector = None if step is None else _selector(step)
-        return repair(self._opened, self.name, selector, replace=replace or {}, observer=observer)
+        selector = None if step is None else selector_of(step)
+        return repair(self._opened, self.name, selector, replace=replace or {}, dry_run=dry_run, observer=observer)
 
-    def delete(self, step: int | str | Selector) -> Checkpoint:
+    def delete(self, step: Which) -> Checkpoint:
         """Hide a checkpoint: it is not listed any more, and doesn't load. Of several saves of a step the newest.
 
         A mark is put on it and nothing else: its data stays until a `prune` after the grace period, and until then
         `undelete` takes the mark back. Raises `NotFoundError`, `CommitInDoubt`, `OutOfReach`, as do all that put marks.
         """
-        found = select_from(self._history(), _selector(step))
+        found = select_from(self._history(), selector_of(step))
         with protocol_errors():
             self._opened.group.delete(self.name, *found.key)
         return Checkpoint.of(found.manifest, found.tags)
 
-    def undelete(self, step: int | str | Selector) -> Checkpoint:
+    def undelete(self, step: Which) -> Checkpoint:
         """Take the delete mark from a checkpoint: it is listed and loads again."""
-        found = select_deleted(self._history(), _selector(step))
+        found = select_deleted(self._history(), selector_of(step))
         with protocol_errors():
             self._opened.group.undelete(self.name, *found.key)
         return Checkpoint.of(found.manifest, found.tags)
@@ -226,13 +235,13 @@ class Run:
             observer=observer,
         )
 
-    def tag(self, step: int | str | Selector, tag: str) -> Checkpoint:
+    def tag(self, step: Which, tag: str) -> Checkpoint:
         """Give a checkpoint a tag, and take it from the one that had it: `load(step="tag:best")` finds it.
 
         Raises `UsageError` for what can't be a tag.
         """
         check_tag(tag)
-        found = select_from(self._history(), _selector(step))
+        found = select_from(self._history(), selector_of(step))
         with protocol_errors():
             self._opened.group.tag(self.name, *found.key, tag)
         return Checkpoint.of(found.manifest, sorted({*found.tags, tag}))
@@ -243,9 +252,3 @@ class Run:
         with protocol_errors():
             self._opened.group.untag(self.name, tag)
         return Checkpoint.of(found.manifest, [each for each in found.tags if each != tag])
-
-
-def _selector(step: int | str | Selector | None, name: str | None = None) -> Selector:
-    if isinstance(step, Selector):
-        return step
-    return Selector.parse(step) if isinstance(step, str) else Selector(step=step, name=name)

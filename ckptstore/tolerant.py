@@ -5,12 +5,12 @@ run.save(state_dict, step=100)        # the checkpoint; None, and a warning, whe
 """
 
 import threading
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ckptstore.checkpoint import Checkpoint
 from ckptstore.errors import CkptStoreError, CommitInDoubt, OutOfReach, SaveStalled, TargetError, ToleranceError
+from ckptstore.notices import SaveFailedWarning, warner
 from ckptstore.run import Run
 
 if TYPE_CHECKING:
@@ -22,22 +22,19 @@ PASSING = (CommitInDoubt, OutOfReach, SaveStalled, ToleranceError)
 
 Result = TypeVar("Result")
 
-__all__ = ["SaveFailedWarning", "TolerantRun"]
+__all__ = ["TolerantRun"]
 
 
-class SaveFailedWarning(UserWarning):
-    """A save failed, and few enough in a row have."""
-
-
-class TolerantRun:
+class TolerantRun(Run):
     """A run of which up to `tolerate_failures` saves in a row may fail in passing; the next one raises.
 
     Passing: targets out of reach, too few of them for `require_tolerance`, a rank that stalled, a commit in doubt.
     Anything else, such as credentials that are refused, is raised at once. All ranks count alike, since a save that
-    fails fails on all of them.
+    fails fails on all of them. Everything else is as of the run itself: `load`, `latest`, `check`, `prune` …
     """
 
     def __init__(self, run: Run, *, tolerate_failures: int) -> None:
+        super().__init__(run.config, run.name)
         self.run = run
         self.tolerate_failures = tolerate_failures
         self.failed = 0
@@ -46,34 +43,40 @@ class TolerantRun:
         """Of these, those since the last one that was committed."""
         self._lock = threading.Lock()
 
-    def save(self, state_dict: dict[str, Any], **options: Any) -> Checkpoint | None:
+    def save(  # type: ignore[override]  # what is tolerated has no checkpoint
+        self, state_dict: dict[str, Any], **options: Any
+    ) -> Checkpoint | None:
         """`Run.save`, with its options; None and a `SaveFailedWarning` for a failure that is tolerated."""
-        return self._attempt(lambda: self.run.save(state_dict, **options))
+        return self._attempt(lambda: self.run.save(state_dict, **options), _Attempt(options))
 
-    def save_async(self, state_dict: dict[str, Any], **options: Any) -> "SaveHandle[Checkpoint | None]":
+    def save_async(  # type: ignore[override]
+        self, state_dict: dict[str, Any], **options: Any
+    ) -> "SaveHandle[Checkpoint | None]":
         """`Run.save_async`, with its options; `result` gives None for a failure that is tolerated.
 
         The warning comes when the save fails, whether or not anybody asks for its result.
         """
         from ckptstore.dcp.saver import Saver
 
+        named = _Attempt(options)
+
         def attempt(save: "Callable[[], Manifest]") -> Checkpoint | None:
-            return self._attempt(lambda: Checkpoint.of(save()))
+            return self._attempt(lambda: self._committed(save(), named.warn), named)
 
         return Saver.of(self.run.config, self.run.name).save_async(state_dict, wrap=attempt, **options)
 
-    def _attempt(self, save: Callable[[], Result]) -> Result | None:
+    def _attempt(self, save: Callable[[], Result], attempt: "_Attempt") -> Result | None:
         try:
             result = save()
         except CkptStoreError as error:
-            if not self._tolerates(error):
+            if not self._tolerates(error, attempt):
                 raise
             return None
         with self._lock:
             self.failed_in_a_row = 0
         return result
 
-    def _tolerates(self, error: CkptStoreError) -> bool:
+    def _tolerates(self, error: CkptStoreError, attempt: "_Attempt") -> bool:
         with self._lock:
             self.failed += 1
             self.failed_in_a_row += 1
@@ -81,11 +84,19 @@ class TolerantRun:
         if in_a_row > self.tolerate_failures or not _is_passing(error):
             return False
         message = (
-            f"save {in_a_row} in a row failed, {self.tolerate_failures} are tolerated, {self.failed} failed in all: "
-            f"{error.kind}: {error.message}"
+            f"{attempt.name}: save {in_a_row} in a row failed, {self.tolerate_failures} are tolerated, "
+            f"{self.failed} failed in all: {error.kind}: {error.message}"
         )
-        warnings.warn(SaveFailedWarning(message), stacklevel=4)
+        attempt.warn(SaveFailedWarning(message))
         return True
+
+
+class _Attempt:
+    """A save by its options: its name, and what warns at the line that asked for it."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.name = options.get("name") or f"step-{options.get('step')}"
+        self.warn = warner()
 
 
 def _is_passing(error: CkptStoreError) -> bool:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 
 FLOORS = [
     {"errors", "events", "dtypes", "deadline"},
-    {"placement", "names", "header", "retention", "preemption", "refusals"},
+    {"placement", "names", "header", "retention", "preemption", "refusals", "notices"},
     {"config", "buffers", "protocolerrors"},
     {"targets", "tolerance"},
     {"save", "load", "identity"},
@@ -25,6 +25,7 @@ FLOORS = [
     {"tolerant"},
     {"demo"},
     {"cli"},
+    {"__main__"},
 ]
 """Of ckptstore, from the ground up. A room imports from floors below its own only, never from its neighbours."""
 

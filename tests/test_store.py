@@ -88,9 +88,61 @@ def test_what_automatic_pruning_could_not_do_is_a_warning_and_the_save_stands(tm
     run = ckptstore.open(make_store(tmp_path, retention=retention).config).run("r")
     run.save({"w": torch.ones(10)}, step=1)
     (tmp_path / "c").rename(tmp_path / "c.away")
-    with pytest.warns(UserWarning, match="could not be pruned of everything"):
+    tolerant = ckptstore.TolerantRun(run, tolerate_failures=1)
+
+    def save_in_every_way():
         saved = run.save({"w": torch.ones(10)}, step=2)
-    assert saved.step == run.latest().step == 2
+        run.save_async({"w": torch.ones(10)}, step=3).result()
+        tolerant.save_async({"w": torch.ones(10)}, step=4).result()
+        return saved
+
+    with pytest.warns(ckptstore.PruneFailedWarning, match="could not be pruned of everything") as caught:
+        saved = save_in_every_way()
+    assert (saved.step, run.latest().step) == (2, 4)
+    pruned = [warning for warning in caught if warning.category is ckptstore.PruneFailedWarning]
+    assert [warning.filename for warning in pruned] == [__file__] * 3
+
+
+def test_a_checkpoint_is_taken_wherever_a_step_is_and_no_other_of_that_step_is_meant(run):
+    first, second = run.save({"w": torch.zeros(4)}, step=5), run.save({"w": torch.ones(4)}, step=5)
+    for checkpoint, value in ((first, 0), (second, 1)):
+        state = {"w": torch.full((4,), 9.0)}
+        run.load(state, step=checkpoint)
+        assert state["w"].tolist() == [value] * 4
+    assert run.tag(first, "best").key == first.key
+    assert [health.key for health in run.verify(first).checkpoints] == [first.key]
+    assert [result.key for result in run.repair(first, dry_run=True).checkpoints] == [first.key]
+    assert run.delete(first).key == first.key
+    with pytest.raises(NotFoundError):
+        run.load({}, step=first)
+    assert run.undelete(first).key == first.key
+
+
+@pytest.mark.parametrize("step", [1.5, {"step": 1}, [1]])
+def test_what_names_no_checkpoint_is_refused_in_words(run, step):
+    for ask in (lambda: run.load({}, step=step), lambda: run.delete(step), lambda: run.verify(step)):
+        with pytest.raises(UsageError, match="asked for by its step"):
+            ask()
+
+
+def test_a_repair_can_be_rehearsed_from_python(run, tmp_path):
+    fragment = next((tmp_path / "a" / "data").glob("*/*/*/*"))
+    fragment.unlink()
+    assert sum(result.rebuilt for result in run.repair(dry_run=True).checkpoints) == 1
+    assert not fragment.exists()
+    run.repair()
+    assert fragment.exists()
+
+
+def test_a_tolerant_run_is_a_run(run):
+    tolerant = ckptstore.TolerantRun(run, tolerate_failures=1)
+    assert isinstance(tolerant, ckptstore.Run)
+    tolerant.save({"w": torch.ones(4)}, step=5)
+    state = {"w": torch.zeros(4)}
+    tolerant.load(state)
+    assert state["w"].sum() == 4
+    assert (tolerant.latest().step, tolerant.check().targets) == (5, 2)
+    assert tolerant.prune(ckptstore.Retention(keep_last=1)).left == []
 
 
 def test_automatic_pruning_keeps_as_many_as_were_asked_for_where_one_is_lost(tmp_path):

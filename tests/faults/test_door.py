@@ -7,13 +7,14 @@ import pytest
 import torch
 
 from ckptstore.errors import AccessDenied, CkptStoreError, OutOfReach, TargetUnusable, ToleranceError
+from ckptstore.notices import SaveFailedWarning
 from ckptstore.opened import release
 from ckptstore.operations.doctor import examine
 from ckptstore.operations.setup import init
 from ckptstore.retention import Retention
 from ckptstore.store import Store
 from ckptstore.targets import open_target
-from ckptstore.tolerant import SaveFailedWarning, TolerantRun
+from ckptstore.tolerant import TolerantRun
 from localstack import faults
 from localstack.faulty import FaultyServer
 from tests.faults.support import ARRAYS, CREDENTIALS, FAST, served, settings_of, timed

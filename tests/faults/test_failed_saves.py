@@ -112,8 +112,11 @@ def test_o75_two_failures_in_a_row_are_tolerated_and_counted(faulty, capsys, tmp
 
     faulty.fail(DATA)
     for step in (1, 2):
-        with pytest.warns(ckptstore.SaveFailedWarning, match=f"save {step} in a row failed, 2 are tolerated"):
+        message = f"step-{step}: save {step} in a row failed, 2 are tolerated"
+        with pytest.warns(ckptstore.SaveFailedWarning, match=message) as caught:
             assert save(step) is None
+        told = [warning.filename for warning in caught if warning.category is ckptstore.SaveFailedWarning]
+        assert told == [__file__]
     faulty.local.heal()
     assert [save(3).step, save(4).step] == [3, 4]
     assert (run.failed, run.failed_in_a_row) == (2, 0)
