@@ -73,8 +73,10 @@ def finish_on_sigterm(grace: float = 10.0) -> "Preemption":
     ends the process at once. What became of each save is told on stderr; one that was cut off is not in the store.
 
     Use it as a context manager, or call its `close`, to put back what was there. Raises `UsageError` outside the main
-    thread, which alone may set signal handlers, and while another one is in place.
+    thread, which alone may set signal handlers, while another one is in place, and for a `grace` below 0.
     """
+    if not grace >= 0:
+        raise UsageError(f"finish_on_sigterm(grace={grace}): seconds from 0 are wanted", hint="grace=25")
     if threading.current_thread() is not threading.main_thread():
         raise UsageError("finish_on_sigterm was called outside the main thread", hint="call it before threads start")
     if _IN_PLACE:

@@ -171,9 +171,11 @@ def _not_found(history: History, selector: Selector) -> CkptStoreError:
         return NotFoundError(message, hint=hint, run=history.run)
     if unreadable := [problem for problem in history.problems if problem.fatal]:
         return _not_readable(history, selector, unreadable)
+    look = f"ckpt ls --run {history.run}" if names else "ckpt ls --all-runs"
     if history.begun:
         message += f"; {len(history.begun)} begun and not committed"
-    return NotFoundError(message, hint=f"run: ckpt ls --run {history.run}", run=history.run)
+        look = look if names else f"ckpt log --run {history.run}"
+    return NotFoundError(message, hint=f"run: {look}", run=history.run)
 
 
 def _not_readable(history: History, selector: Selector, unreadable: Sequence[Problem]) -> CkptStoreError:

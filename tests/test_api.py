@@ -3,12 +3,14 @@
 import importlib
 import inspect
 import pkgutil
+import signal
 
 import pytest
 
 import ckptstore
 import erasure
 import manifests
+from ckptstore.errors import UsageError
 
 PUBLIC = [ckptstore, erasure, manifests]
 ROOMS = sorted(
@@ -40,3 +42,11 @@ def test_open_needs_a_store_to_be_named(monkeypatch):
     monkeypatch.delenv("CKPT_STORE", raising=False)
     with pytest.raises(ckptstore.CkptStoreError, match="CKPT_STORE"):
         ckptstore.open()
+
+
+@pytest.mark.parametrize("grace", [-1, -0.5, float("nan")])
+def test_a_grace_that_is_no_time_is_refused(grace):
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(UsageError, match="seconds from 0"):
+        ckptstore.finish_on_sigterm(grace)
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -72,5 +72,6 @@ def ckpt(
 ) -> None:
     """Erasure-coded, verified checkpoints on targets that fail independently.
 
-    The store is named by --store or CKPT_STORE, the training run by --run or CKPT_RUN.
+    The store is named by --store or CKPT_STORE, the training run by --run or CKPT_RUN:
+    options go after the command.
     """

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from ckptstore.cli.failures import BAD_USAGE, failure_of, usage_failure
 from ckptstore.cli.output import Output, printable
 
+COMMON = ("--store", "--run", "--json", "--verbose", "-v")
+"""The options that every command has."""
+
 __all__ = ["run"]
 
 
@@ -41,7 +44,17 @@ def _misused(error: Exception, arguments: Sequence[str]) -> int:
     if not arguments:  # `ckpt` alone asks for help
         sys.stdout.write(f"{printable(message)}\n")
         return BAD_USAGE
-    return _output(arguments, path.rpartition(" ")[2]).failure(usage_failure(message, path))
+    failure = usage_failure(message, path)
+    option = getattr(error, "option_name", "")
+    if path == "ckpt" and option in COMMON:
+        failure = failure._replace(hint=f"it goes after the command: ckpt {_command_of(arguments)} {option}")
+    return _output(arguments, path.rpartition(" ")[2]).failure(failure)
+
+
+def _command_of(arguments: Sequence[str]) -> str:
+    from ckptstore.cli.app import NAMES
+
+    return next((argument for argument in arguments if argument in NAMES), "COMMAND")
 
 
 def _output(arguments: Sequence[str], command: str = "") -> Output:

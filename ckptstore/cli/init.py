@@ -8,7 +8,7 @@ import typer
 
 from ckptstore.cli.call import Call
 from ckptstore.cli.wording import count, joined, survival
-from ckptstore.errors import UsageError
+from ckptstore.errors import ConflictError, UsageError
 
 if TYPE_CHECKING:
     from ckptstore.operations.setup import InitReport
@@ -35,7 +35,13 @@ def init(call: Call, places: Places = None, targets: Targets = False, code: Code
         raise UsageError("places and --targets go together", hint="ckpt init --targets DIR DIR … --code 4+2")
     if places:
         call.store = str(_write(call, places, code))
-    report = make(call.opened)
+    try:
+        report = make(call.opened, fresh=bool(places))
+    except ConflictError:
+        if places:
+            Path(call.path).unlink()  # nothing that could be mended in it would be right
+            call.output.note(f"removed {call.path}")
+        raise
     _tell(call, report)
     return call.output.summary(0, store=call.config.name, path=call.path, report=report)
 

@@ -23,6 +23,8 @@ Subset = Annotated[
 ]
 SHOWN = 20
 """Findings of one checkpoint that are shown to people; --json tells all."""
+EACH = 5
+"""Of one kind on one target, so many are shown one by one."""
 
 __all__ = ["verify"]
 
@@ -98,12 +100,28 @@ def _tell(call: Call, health: "CheckpointHealth") -> None:
 
 
 def _list(call: Call, findings: "Sequence[Finding]") -> None:
-    for finding in findings[:SHOWN]:
-        where = f" on {finding.target}" if finding.target else ""
-        detail = f" ({finding.detail})" if finding.detail else ""
-        call.output.say(f"  {finding.kind} {finding.what}{where}: {finding.path}{detail}")
-    if len(findings) > SHOWN:
-        call.output.say(f"  … {len(findings) - SHOWN} more; all of them with --json")
+    """One line a finding; one for all of a kind on one target that are more than a person reads."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.kind, finding.target), []).append(finding)
+    lines = [line for group in groups.values() for line in _lines(group)]
+    for line in lines[:SHOWN]:
+        call.output.say(f"  {line}")
+    if len(lines) > SHOWN:
+        call.output.say(f"  … {len(lines) - SHOWN} more; all of them with --json")
+
+
+def _lines(group: "Sequence[Finding]") -> list[str]:
+    """What is found of one kind on one target."""
+    first = group[0]
+    if first.target and len(group) > (1 if first.kind == "unreachable" else EACH):
+        detail = f": {first.detail}" if first.detail else ""
+        return [f"{count(len(group), 'object')} {first.kind} on {first.target}{detail}; each of them with --json"]
+    return [
+        f"{each.kind} {each.what}{f' on {each.target}' if each.target else ''}: {each.path}"
+        f"{f' ({each.detail})' if each.detail else ''}"
+        for each in group
+    ]
 
 
 def _sum_up(call: Call, report: "VerifyReport", *, read: bool) -> int:

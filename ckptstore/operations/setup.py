@@ -46,8 +46,10 @@ class InitReport:
     tolerance: Survives
 
 
-def init(opened: Opened) -> InitReport:
+def init(opened: Opened, *, fresh: bool = False) -> InitReport:
     """Make the targets of the settings a store, or finish what an earlier call began.
+
+    `fresh`: the settings were just written, so the targets are those of a store that is there, or of none.
 
     Raises `ConfigError` for a target that can't do what is asked of it, `ConflictError` for one of another store,
     `TargetError` for one that doesn't answer.
@@ -60,7 +62,7 @@ def init(opened: Opened) -> InitReport:
     if not commit:
         raise ConfigError("no target has commit = true: manifests would have no place", key="targets.commit")
     _refuse_strangers(commit, identities)
-    created = _make(opened, commit, identities)
+    created = _make(opened, commit, identities, fresh=fresh)
     _identify(opened, [name for name in opened.targets if name not in commit], identities)
     members = opened.group.members
     config = opened.config
@@ -123,13 +125,17 @@ def _identity(target: Target) -> Identity | None:
         raise TargetUnusable(message, target=target.name, hint="run: ckpt repair") from error
 
 
-def _make(opened: Opened, commit: Sequence[str], identities: Mapping[str, Identity | None]) -> bool:
+def _make(
+    opened: Opened, commit: Sequence[str], identities: Mapping[str, Identity | None], *, fresh: bool = False
+) -> bool:
     """Make the commit targets a store, or finish it; False where they are one."""
     try:
         opened.group.refresh()
     except (manifests.NotAStore, manifests.NoQuorum):
         _try_out(opened)
     else:
+        if fresh and set(opened.group.members.targets) != set(commit):
+            raise _taken(opened)
         _check_members(opened, commit, identities)
         if all(opened.group.standings[name].state == "valid" for name in commit):
             return False
@@ -142,6 +148,12 @@ def _make(opened: Opened, commit: Sequence[str], identities: Mapping[str, Identi
         hint = "where a target of this store was wiped or is new: ckpt repair"
         raise ConflictError(error.message, hint=hint, **error.fields) from error
     return True
+
+
+def _taken(opened: Opened) -> ConflictError:
+    members = ", ".join(opened.group.members.targets)
+    message = f"there is a store here already, {opened.group.store_id}, whose commit targets are {members}"
+    return ConflictError(message, hint="open it by its own store.toml, or name other, empty places")
 
 
 def _try_out(opened: Opened) -> None:
@@ -176,7 +188,8 @@ def _check_members(opened: Opened, commit: Sequence[str], identities: Mapping[st
         _add_members(opened, commit)
     elif set(members) != set(commit):
         message = f"the store's commit targets are {', '.join(members)}; store.toml names {', '.join(commit)}"
-        raise ConflictError(message, hint="put one in the place of another with: ckpt repair --replace OLD=NEW")
+        hint = "name those in store.toml, or put one in the place of another with: ckpt repair --replace OLD=NEW"
+        raise ConflictError(message, hint=hint)
     wiped = sorted(name for name in members if identities[name] is None)
     if wiped:
         message = f"{', '.join(wiped)} of store {opened.group.store_id} lost what was there"

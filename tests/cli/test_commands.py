@@ -365,3 +365,50 @@ def test_replacing_a_target_that_the_store_never_had_is_a_slip_that_names_those_
     answer = ckpt("repair", "--replace", "a=file:///elsewhere")
     assert answer.code == 2
     assert "add it to store.toml first, and give its name" in answer.err
+
+
+def test_targets_of_another_store_are_refused_by_init_in_its_own_words_and_no_settings_are_left(ckpt):
+    """By names that another store.toml gave them, and by fewer of them."""
+    other = ckpt.folder / "s2.toml"
+    (ckpt.folder / "g").mkdir()
+    for places in ("abc", "abcdefg"):
+        answer = ckpt("init", "--store", other, "--code", "2+1", "--targets", *(ckpt.folder / name for name in places))
+        assert answer.code == 11
+        assert "store.toml names" not in answer.err
+        assert "--replace" not in answer.err
+        assert "already" in answer.err
+        assert not other.exists()
+    assert ckpt("doctor").code == 0
+
+
+def test_run_before_the_command_is_told_where_it_goes(ckpt):
+    for option in ("--run", "--run=demo", "--store", "--json"):
+        answer = ckpt(option, "x", "ls")
+        assert answer.code == 2
+        assert f"after the command: ckpt ls {option.partition('=')[0]}" in answer.err
+
+
+def test_an_empty_run_is_not_sent_to_where_it_was_just_shown_to_be_empty(empty):
+    for command in (["verify"], ["repair"], ["show"], ["restore", "x.safetensors"], ["tag", "1", "best"]):
+        answer = empty(*command)
+        assert answer.code == 10
+        assert "next: ckpt ls --all-runs" in answer.err, command
+
+
+def test_python_m_ckptstore_is_the_command(ckpt):
+    done = subprocess.run(
+        [sys.executable, "-m", "ckptstore", "ls", "--store", ckpt.path], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "step-7" in done.stdout) == (0, True), done.stderr
+
+
+def test_verify_tells_of_a_target_that_is_missing_in_one_line(ckpt):
+    for step in (8, 9, 10):
+        ckpt("save", ckpt.folder / "in.safetensors", "--step", step)
+    ckpt.away("a", "b")
+    answer = ckpt("verify")
+    assert len([line for line in answer.out.splitlines() if " on a" in line]) == 4, "one a checkpoint"
+    assert len([line for line in answer.out.splitlines() if line.startswith("  ")]) == 8
+    assert "objects unreachable on a" in answer.out
+    told = ckpt("verify", "--json")
+    assert sum(finding["target"] == "a" for each in told.checkpoints for finding in each["findings"]) > 4
