@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 FLOORS = [
-    {"errors", "events", "dtypes", "deadline"},
+    {"errors", "events", "dtypes", "deadline", "redaction"},
     {"placement", "names", "header", "retention", "preemption", "refusals", "notices"},
     {"config", "buffers", "protocolerrors"},
     {"targets", "tolerance"},

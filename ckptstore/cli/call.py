@@ -14,6 +14,7 @@ from ckptstore.cli.failures import FAILED, failure_of
 from ckptstore.cli.output import Output, silence
 from ckptstore.cli.wording import joined
 from ckptstore.errors import AccessDenied, NotFoundError, OutOfReach, TargetError, UsageError
+from ckptstore.redaction import redacted
 
 if TYPE_CHECKING:
     from ckptstore.config import Config
@@ -143,9 +144,11 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
         except BrokenPipeError:  # whoever read our output has seen enough
             silence()
             return FAILED
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told, whatever it is; its exit code says which
+        except SystemExit:
+            raise
+        except BaseException as error:  # noqa: BLE001 - told, whatever it is, a panic of a client too; its code says which
             if verbose:
-                traceback.print_exception(error, file=sys.stderr)
+                sys.stderr.write(redacted("".join(traceback.format_exception(error))))
             return call.output.failure(failure_of(call.cause(error)))
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]

@@ -22,9 +22,9 @@ def run(arguments: Sequence[str]) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = _note
             code: int | None = app(args=list(arguments), prog_name="ckpt", standalone_mode=False)
-    except KeyboardInterrupt as error:
-        return _output(arguments).failure(failure_of(error))
-    except Exception as error:  # noqa: BLE001 - told, whatever it is
+    except SystemExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 - told, whatever it is
         if getattr(error, "exit_code", None) != BAD_USAGE or not hasattr(error, "format_message"):
             return _output(arguments).failure(failure_of(error))
         return _misused(error, arguments)
@@ -36,7 +36,7 @@ def _note(message: Warning | str, *_where: object, **_named: object) -> None:
     sys.stderr.write(f"note: {printable(str(message))}\n")
 
 
-def _misused(error: Exception, arguments: Sequence[str]) -> int:
+def _misused(error: BaseException, arguments: Sequence[str]) -> int:
     """Typer's own errors: an unknown option, a missing argument, a number that is none."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "ckpt"

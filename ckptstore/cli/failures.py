@@ -16,6 +16,7 @@ from ckptstore.errors import (
     ToleranceError,
     UsageError,
 )
+from ckptstore.redaction import redacted
 
 __all__ = ["BAD_USAGE", "FAILED", "INTERRUPTED", "TERMINATED", "Failure", "Terminated", "failure_of", "usage_failure"]
 
@@ -67,7 +68,7 @@ def failure_of(error: BaseException) -> Failure:
         where = f"{error.filename}: " if error.filename else ""
         hint = "look at the path, its permissions and the room there, then run it again"
         return Failure(type(error).__name__, f"{where}{error.strerror or error}", hint, FAILED)
-    message = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
+    message = redacted(f"{type(error).__name__}: {error}").strip().partition("\n")[0]
     return Failure(type(error).__name__, message, "run it again with -v for the traceback", FAILED)
 
 

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ckptstore.errors import ForkedClient, ObjectNotFound, TargetError, TargetUnavailable, TargetUnusable
+from ckptstore.redaction import tellable
 from ckptstore.targets.base import (
     Buffer,
     Entry,
@@ -26,7 +27,7 @@ from ckptstore.targets.base import (
 )
 from ckptstore.targets.filesystemclient import BUCKETS, EXCLUSIVE, bounded, make_filesystem
 from ckptstore.targets.filesystemerrors import error_for, is_conflict
-from ckptstore.targets.options import Options, credentials_now
+from ckptstore.targets.options import Options, check_environment, credentials_now
 
 __all__ = ["FilesystemTarget"]
 
@@ -102,9 +103,9 @@ class FilesystemTarget(Target):
             self._do("pipe_file", self._full(path), bytes(data), mode="create")
         except (TargetError, ForkedClient):
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - each client has its own
             if not is_conflict(error):
-                raise error_for(error, self.name, path) from error
+                raise error_for(error, self.name, path) from tellable(error)
             return self._settle_conflict(path, error)
         return True
 
@@ -156,6 +157,7 @@ class FilesystemTarget(Target):
             message = f"{self.name}: its client was made in process {made[1]} and can't be used after a fork"
             hint = "open the store in the child, or start workers by spawn or forkserver"
             raise ForkedClient(message, hint=hint, target=self.name)
+        check_environment(self.name, self._scheme)
         with self._lock:
             credentials = credentials_now()
             if self._made is None or self._made_with != credentials:
@@ -184,9 +186,9 @@ class FilesystemTarget(Target):
             raise
         except FileNotFoundError as error:
             self._check_root(path)
-            raise ObjectNotFound(f"{self.name}: no object {path}", target=self.name, path=path) from error
-        except Exception as error:
-            raise error_for(error, self.name, path) from error
+            raise ObjectNotFound(f"{self.name}: no object {path}", target=self.name, path=path) from tellable(error)
+        except Exception as error:  # noqa: BLE001 - each client has its own
+            raise error_for(error, self.name, path) from tellable(error)
 
     def _check_root(self, path: str) -> None:
         """Raise if the root is gone: then a missing object proves nothing."""
@@ -194,11 +196,11 @@ class FilesystemTarget(Target):
         try:
             self._do("info", root)
         except FileNotFoundError as error:
+            fields = {"reason": Reason.GONE, "hint": "make or restore it, or mend the target's url"}
             message = f"{self.name}: {self._scheme}://{root} is not there"
-            hint = "make or restore it, or mend the target's url"
-            raise TargetUnavailable(message, target=self.name, path=path, reason=Reason.GONE, hint=hint) from error
-        except Exception as error:
-            raise error_for(error, self.name, path) from error
+            raise TargetUnavailable(message, target=self.name, path=path, **fields) from tellable(error)
+        except Exception as error:  # noqa: BLE001 - each client has its own
+            raise error_for(error, self.name, path) from tellable(error)
 
     def _settle_conflict(self, path: str, conflict: Exception) -> bool:
         """False: an object is there. Raises a transient error where there is none."""
@@ -206,7 +208,7 @@ class FilesystemTarget(Target):
             self.head(path)
         except ObjectNotFound:
             message = f"{self.name}: {path}: the service told of a conflict, but nothing is there"
-            raise TargetUnavailable(message, target=self.name, path=path, reason=Reason.BUSY) from conflict
+            raise TargetUnavailable(message, target=self.name, path=path, reason=Reason.BUSY) from tellable(conflict)
         return False
 
     def _delete_one(self, path: str) -> TargetError | None:

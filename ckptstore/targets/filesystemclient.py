@@ -16,6 +16,7 @@ import fsspec
 from fsspec.asyn import AsyncFileSystem, sync
 
 from ckptstore.errors import ConfigError
+from ckptstore.redaction import redacted, tellable
 from ckptstore.targets.options import LOOPBACK, Options
 
 __all__ = ["BUCKETS", "EXCLUSIVE", "bounded", "make_filesystem"]
@@ -43,7 +44,8 @@ def make_filesystem(scheme: str, options: Options) -> Any:
         return _class(scheme)(**arguments)
     except (ImportError, ValueError) as error:
         hint = "pip install 'ckptstore[s3fs]' or 'ckptstore[gcsfs]', or the package that fsspec names"
-        raise ConfigError(f"no fsspec filesystem for {scheme}://: {error}", hint=hint) from error
+        message = f"no fsspec filesystem for {scheme}://: {redacted(str(error))}"
+        raise ConfigError(message, hint=hint) from tellable(error)
 
 
 @cache

@@ -7,6 +7,7 @@ import errno
 import re
 
 from ckptstore.errors import AccessDenied, NoSpace, TargetError, TargetUnavailable, TargetUnusable
+from ckptstore.redaction import redacted
 from ckptstore.targets.base import Reason
 from ckptstore.targets.objecterrors import CODES, CREDENTIALS, STATUSES, Meaning, by_status
 
@@ -122,4 +123,4 @@ def _code(error: BaseException) -> str:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0][:200]
+    return redacted(str(error)).partition("\n")[0][:200]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from ckptstore.errors import ForkedClient
-from ckptstore.targets.options import LOOPBACK, Options, credentials_now
+from ckptstore.targets.options import LOOPBACK, Options, check_environment, credentials_now
 
 if TYPE_CHECKING:
     from obstore.store import AzureConfig, ClientConfig, GCSConfig, RetryConfig
@@ -51,11 +51,11 @@ class Client:
         self._made_with: tuple[str | None, ...] = ()
 
     def brisk(self) -> Store:
-        """The client for small bodies and all reads. Raises `ForkedClient`."""
+        """The client for small bodies and all reads. Raises `ForkedClient`, `AccessDenied`, and what obstore raises."""
         return self._stores()[0]
 
     def patient(self) -> Store:
-        """The client for large bodies. Raises `ForkedClient`."""
+        """The client for large bodies. Raises as `brisk` does."""
         return self._stores()[1]
 
     def close(self) -> None:
@@ -67,6 +67,7 @@ class Client:
             message = f"{self._name}: this process was forked from {_runtime.pid}, which had used object stores"
             hint = "start workers by spawn or forkserver (multiprocessing.set_start_method), and open the store in them"
             raise ForkedClient(message, hint=hint, target=self._name)
+        check_environment(self._name, self._scheme)
         with self._lock:
             credentials = credentials_now()
             if self._made is None or self._made_with != credentials:

@@ -15,9 +15,10 @@ from ckptstore.errors import (
     TargetUnavailable,
     TargetUnusable,
 )
+from ckptstore.redaction import redacted
 from ckptstore.targets.base import Reason
 
-__all__ = ["CODES", "CREDENTIALS", "STATUSES", "Meaning", "by_status", "error_for"]
+__all__ = ["CODES", "CREDENTIALS", "STATUSES", "Meaning", "by_status", "error_for", "is_panic"]
 
 Meaning = tuple[type[TargetError], Reason | None, str]
 """Our error, why a target was unavailable (else None), and what to do next."""
@@ -26,6 +27,7 @@ KEYS = "check the credentials in the environment and what they may do"
 CLOCK = "set this machine's clock"
 BARE = "check the credentials, their session token and options.region: most often it is one of these"
 CREDENTIALS: Meaning = (AccessDenied, None, KEYS)
+SPELT = "check the credentials, the region and the endpoint in the environment for characters that don't belong there"
 ROOM = "free some space, raise the quota or add a target"
 REGION = "set options.region and options.endpoint to the bucket's"
 
@@ -91,11 +93,17 @@ CONNECTION_WORDS = {
 STATUS = re.compile(r"status code: (\d{3})")
 CODE = re.compile(r'<Code>(\w+)</Code>|"reason": ?"(\w+)"|\bcode: "(\w+)"')  # S3's and Azure's; Google's; obstore's
 KIND = re.compile(r"HttpError \{\s*kind: (\w+)|\b(BareRedirect|NotPartial)\b")
+UNSENDABLE = re.compile(r"InvalidHeaderValue|InvalidUri|Invalid Access Key")
 METADATA_SERVICE = re.compile(r"169\.254\.169\.254|/latest/api/token|metadata\.google|MissingCredentials")
 
 
-def error_for(error: Exception, target: str, path: str) -> TargetError:
-    """The typed error for an exception of obstore. Its text is not repeated: it is long, and may hold a signature."""
+def is_panic(error: BaseException) -> bool:
+    """Whether the client's own code failed: an exception that is no `Exception`, of a class that can't be imported."""
+    return type(error).__name__ == "PanicException"
+
+
+def error_for(error: BaseException, target: str, path: str) -> TargetError:
+    """The typed error for an exception of obstore. Its text is told only where nothing is known of it, and redacted."""
     text = str(error)
     what, (kind, reason, hint) = _meaning(text)
     message = f"{target}: {path or 'the root'}: {what}"
@@ -106,6 +114,8 @@ def error_for(error: Exception, target: str, path: str) -> TargetError:
 def _meaning(text: str) -> tuple[str, Meaning]:
     if METADATA_SERVICE.search(text):  # asked only where the environment gives no credentials
         return "no credentials in the environment", CREDENTIALS
+    if UNSENDABLE.search(text):
+        return "no request can be made with what the environment holds", (AccessDenied, None, SPELT)
     status, code = _status(text), _code(text)
     if status or code:
         words = " ".join([*([f"HTTP {status}"] if status else []), code]).strip()
@@ -114,7 +124,7 @@ def _meaning(text: str) -> tuple[str, Meaning]:
     kind = (match[1] or match[2]) if match else ""
     if kind in CONNECTIONS:
         return CONNECTION_WORDS.get(kind, "the connection broke"), CONNECTIONS[kind]
-    return text.partition("\n")[0][:200], (TargetUnusable, None, "")
+    return redacted(text).partition("\n")[0][:200], (TargetUnusable, None, "")
 
 
 def _status(text: str) -> int:

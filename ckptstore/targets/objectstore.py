@@ -13,6 +13,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 
 from ckptstore.errors import ObjectNotFound, ShortObject, TargetError, TargetUnavailable, TargetUnusable
+from ckptstore.redaction import tellable
 from ckptstore.targets.base import (
     Buffer,
     Entry,
@@ -25,7 +26,7 @@ from ckptstore.targets.base import (
     check_range,
 )
 from ckptstore.targets.objectclient import Client
-from ckptstore.targets.objecterrors import error_for
+from ckptstore.targets.objecterrors import error_for, is_panic
 from ckptstore.targets.options import Options
 
 if TYPE_CHECKING:
@@ -89,8 +90,9 @@ class ObjectStoreTarget(Target):
     def put(self, path: str, data: Buffer | Sequence[Buffer]) -> None:
         """See `Target.put`: one request, whatever the size, with no copy of `data`."""
         pieces = [*as_buffers(data)]
-        store = self._client.patient() if sum(map(len, pieces)) > LARGE else self._client.brisk()
+        large = sum(map(len, pieces)) > LARGE
         with self._errors(path):
+            store = self._client.patient() if large else self._client.brisk()
             obstore.put(store, self._key(path), pieces or b"", use_multipart=False)
 
     def put_if_absent(self, path: str, data: Buffer) -> bool:
@@ -99,12 +101,11 @@ class ObjectStoreTarget(Target):
         A conflict is believed only where an object is found: S3 answers 409 also where two conditional writes
         meet, of which none may have written anything yet.
         """
-        try:
-            obstore.put(self._client.brisk(), self._key(path), data, mode="create", use_multipart=False)
-        except AlreadyExistsError as error:
-            return self._settle_conflict(path, error)
-        except (BaseError, FileNotFoundError) as error:
-            raise error_for(error, self.name, path) from error
+        with self._errors(path):
+            try:
+                obstore.put(self._client.brisk(), self._key(path), data, mode="create", use_multipart=False)
+            except AlreadyExistsError as error:
+                return self._settle_conflict(path, error)
         return True
 
     def head(self, path: str) -> Entry:
@@ -157,12 +158,15 @@ class ObjectStoreTarget(Target):
     def _errors(self, path: str) -> Iterator[None]:
         try:
             yield
-        except (BaseError, FileNotFoundError) as error:
-            raise error_for(error, self.name, path) from error
+        except BaseException as error:
+            if not isinstance(error, (BaseError, FileNotFoundError)) and not is_panic(error):
+                raise
+            raise error_for(error, self.name, path) from tellable(error)
 
     def _read(self, path: str, start: int, length: int | None) -> memoryview:
-        store, key = self._client.brisk(), self._key(path)
+        key = self._key(path)
         with self._errors(path):
+            store = self._client.brisk()
             if length is not None:
                 return memoryview(obstore.get_range(store, key, start=start, length=length))
             options: GetOptions = {"range": {"offset": start}} if start else {}
@@ -188,7 +192,7 @@ class ObjectStoreTarget(Target):
             self.head(path)
         except ObjectNotFound:
             message = f"{self.name}: {path}: the service told of a conflict, but nothing is there"
-            raise TargetUnavailable(message, target=self.name, path=path, reason=Reason.BUSY) from conflict
+            raise TargetUnavailable(message, target=self.name, path=path, reason=Reason.BUSY) from tellable(conflict)
         return False
 
     def _delete_all(self, paths: Sequence[str]) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ckptstore.errors import ConfigError
+from ckptstore.errors import AccessDenied, ConfigError
+from ckptstore.redaction import CREDENTIALS
 from ckptstore.targets.retry import DEADLINE
 
-__all__ = ["KINDS", "LOOPBACK", "Options", "check_options", "credentials_now", "refuse_secrets"]
+__all__ = ["KINDS", "LOOPBACK", "Options", "check_environment", "check_options", "credentials_now", "refuse_secrets"]
 
 LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
 KINDS = ("file", "memory", "obstore", "fsspec")
@@ -23,20 +24,34 @@ ENVIRONMENT = (
 )
 
 
-ROTATING = (
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
-    "AZURE_STORAGE_ACCOUNT_KEY",
-    "AZURE_STORAGE_SAS_TOKEN",
-    "GOOGLE_APPLICATION_CREDENTIALS",
-)
+ROTATING = (*CREDENTIALS, "GOOGLE_APPLICATION_CREDENTIALS")
 """Credentials that a job may put new ones in the place of while it runs: session tokens last an hour or a day."""
+
+SENT = (*CREDENTIALS, "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AZURE_STORAGE_ACCOUNT_NAME")
+"""What becomes part of a request's headers or address."""
+
+SERVICES = {"s3": "AWS_", "s3a": "AWS_", "az": "AZURE_", "abfs": "AZURE_", "abfss": "AZURE_"}
+UNSENDABLE = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def credentials_now() -> tuple[str | None, ...]:
     """The credentials that the environment holds, for a client to see whether it was made with others."""
     return tuple(map(os.environ.get, ROTATING))
+
+
+def check_environment(name: str, scheme: str) -> None:
+    """Raise `AccessDenied` for target `name` where a variable that its service reads holds a control character.
+
+    No header can carry one: most often a newline that a file ended in. Clients tell nothing of it, or crash.
+    """
+    wanted = SERVICES.get(scheme)
+    if wanted is None:
+        return
+    bad = [key for key in SENT if key.startswith(wanted) and UNSENDABLE.search(os.environ.get(key, ""))]
+    if bad:
+        message = f"{name}: {' and '.join(bad)} in the environment: a newline or another control character is in it"
+        hint = "set it again without: from a file, $(cat FILE) leaves out the newline that the file ends in"
+        raise AccessDenied(message, target=name, hint=hint)
 
 
 @dataclass(frozen=True)

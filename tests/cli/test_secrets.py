@@ -157,3 +157,39 @@ def test_an_unreachable_endpoint_is_out_of_reach(tmp_path):
     place = f'url = "s3://b/p"\noptions = {{ endpoint = "http://127.0.0.1:{port}", deadline = 0.5 }}'
     ckpt.path.write_text(ckpt.path.read_text().replace('url = "a"', place))
     assert ckpt.child("init", "--json", **SECRETS).summary["code"] == 5
+
+
+def object_store(ckpt, options=""):
+    tables = [f'[[targets]]\nname = "{name}"\nurl = "s3://bucket/{name}"\n{options}\n' for name in "abcdef"]
+    ckpt.path.write_text('name = "store"\ncode = "4+2"\n' + "\n".join(tables))
+    return ckpt
+
+
+@pytest.mark.parametrize("line", [["ls"], ["doctor"], ["prune", "--sweep"], ["verify"]])
+def test_o61_a_newline_in_a_credential_is_a_refusal_that_names_it(tmp_path, line):
+    ckpt = object_store(Ckpt(tmp_path), 'options = { endpoint = "http://127.0.0.1:9", region = "us-east-1" }')
+    answer = ckpt.child(*line, "-v", "--json", **{**SECRETS, "AWS_SESSION_TOKEN": SECRETS["AWS_SESSION_TOKEN"] + "\n"})
+    told = answer.out + answer.err
+    assert (answer.code, "AWS_SESSION_TOKEN" in told, "panicked" in told) == (12, True, False)
+    assert answer.summary["code"] == 12
+    assert not hits(told)
+
+
+@pytest.mark.parametrize("line", [["ls"], ["doctor"], ["verify"]])
+def test_o61_the_password_of_an_endpoint_in_the_environment_is_not_told(tmp_path, line):
+    endpoint = "http://user:known-password-1@127.0.0.1:9"
+    answer = object_store(Ckpt(tmp_path)).child(*line, "-v", "--json", **SECRETS, AWS_ENDPOINT_URL=endpoint)
+    assert answer.summary["code"]
+    assert "known-password-1" not in answer.out + answer.err
+
+
+def test_a_panic_of_a_library_is_told_as_any_failure(ckpt, monkeypatch):
+    from ckptstore.operations import doctor
+
+    def panics(_opened):
+        raise type("PanicException", (BaseException,), {})("at http://user:known-password-1@host")
+
+    monkeypatch.setattr(doctor, "examine", panics)
+    answer = ckpt("doctor", "-v", "--json")
+    assert (answer.code, answer.summary["kind"]) == (1, "PanicException")
+    assert "known-password-1" not in answer.out + answer.err
