@@ -83,6 +83,16 @@ def test_automatic_pruning_follows_every_save(tmp_path):
     assert [checkpoint.step for checkpoint in run.checkpoints()] == [4, 6, 7]
 
 
+def test_automatic_pruning_follows_every_save_of_a_tolerant_run(tmp_path):
+    retention = ckptstore.Retention(keep_last=1, grace="0", automatic=True)
+    run = ckptstore.open(make_store(tmp_path, retention=retention).config).run("r")
+    tolerant = ckptstore.TolerantRun(run, tolerate_failures=1)
+    tolerant.save({"w": torch.ones(10)}, step=1)
+    for step in (2, 3):
+        tolerant.save_async({"w": torch.ones(10)}, step=step).result()
+        assert [checkpoint.step for checkpoint in run.checkpoints()] == [step]
+
+
 def test_what_automatic_pruning_could_not_do_is_a_warning_and_the_save_stands(tmp_path):
     retention = ckptstore.Retention(keep_last=1, grace="0", automatic=True)
     run = ckptstore.open(make_store(tmp_path, retention=retention).config).run("r")
