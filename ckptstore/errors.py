@@ -16,7 +16,7 @@
     ├── ToleranceError            too few targets or fragments to be as safe as asked (exit 1)
     │   └── TargetsFull           because they are full (exit 1)
     ├── IncompleteSave            a planned piece was not written: names the rank (exit 1)
-    ├── StoreClosed               the store was closed by another thread in the middle of work (exit 1)
+    ├── StoreClosed               the store was closed in the middle of work, or the interpreter is ending (exit 1)
     ├── SaveStalled               a rank was too late, or is gone: names the rank (exit 1)
     ├── CorruptError              stored metadata fails its digest or its schema (exit 4)
     ├── DataLost                  fewer than k good fragments (exit 4)
@@ -200,7 +200,7 @@ class ForkedClient(CkptStoreError):
 
 
 class StoreClosed(CkptStoreError):
-    """The store was closed while this thread was in the middle of a load or a save."""
+    """The store was closed while this thread was in the middle of a load or a save, or the main thread has ended."""
 
 
 class TargetError(CkptStoreError):

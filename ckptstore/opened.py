@@ -16,6 +16,7 @@ import msgspec
 
 import manifests
 from ckptstore.config import Config
+from ckptstore.ending import check_not_ending
 from ckptstore.errors import (
     ConflictError,
     ForkedClient,
@@ -236,6 +237,7 @@ _SHARED_LOCK = threading.Lock()
 
 def shared(config: Config) -> Opened:
     """This process's open store for these settings: opened once, closed by `release` or at exit."""
+    check_not_ending()
     with _SHARED_LOCK:
         key = _key(config)
         if key not in _SHARED:

@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -30,17 +30,30 @@ __all__ = ["Preemption", "SaveUnderWay", "finish_on_sigterm", "save_under_way"]
 
 
 class SaveUnderWay:
-    """A save between its beginning and its end in this process. `error`: what it failed with."""
+    """A save between its beginning and its end in this process. `error`: what it failed with.
+
+    One that failed is remembered until somebody was told: the process may be ended by a signal first.
+    """
 
     def __init__(self, what: str) -> None:
         self.what = what
         self.error: BaseException | None = None
+        self.told = False
         _UNDER_WAY.append(self)
 
     def end(self, error: BaseException | None = None) -> None:
         """It has ended."""
         self.error = error
+        if error is not None and not self.told:
+            _UNTOLD.append(self)
         _UNDER_WAY.remove(self)
+
+    def tell(self) -> bool:
+        """The caller is told of its end. False: somebody was before."""
+        first, self.told = not self.told, True
+        with suppress(ValueError):
+            _UNTOLD.remove(self)
+        return first
 
     @property
     def ended(self) -> bool:
@@ -51,6 +64,9 @@ class SaveUnderWay:
 _UNDER_WAY: list[SaveUnderWay] = []
 """Without a lock, which a signal handler or a fork might find taken: each operation on it is atomic."""
 
+_UNTOLD: list[SaveUnderWay] = []
+"""Saves that failed in the background and nobody was told of: by the same rule."""
+
 
 @contextmanager
 def save_under_way(what: str) -> Iterator[None]:
@@ -59,6 +75,7 @@ def save_under_way(what: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
+        save.tell()  # by what is raised here
         save.end(error)
         raise
     save.end()
@@ -164,7 +181,8 @@ _IN_PLACE: list[Preemption] = []
 
 
 def _end(why: str, waiting: list[SaveUnderWay]) -> None:
-    for save in waiting:
+    before = [save for save in _UNTOLD if save not in waiting and not save.told]
+    for save in [*before, *waiting]:
         if save.ended:
             _tell(f"{save.what}: {'committed' if save.error is None else f'failed: {save.error}'}")
     for save in _UNDER_WAY[:]:  # they may end meanwhile
@@ -199,6 +217,7 @@ def _in_child() -> None:
     while _IN_PLACE:
         _IN_PLACE[0].put_back()
     _UNDER_WAY.clear()
+    _UNTOLD.clear()
     signal.pthread_sigmask(signal.SIG_SETMASK, _mask.before)
 
 

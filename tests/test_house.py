@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 
 FLOORS = [
     {"errors", "events", "dtypes", "deadline", "redaction"},
-    {"placement", "names", "header", "retention", "preemption", "refusals", "notices"},
+    {"placement", "names", "header", "retention", "preemption", "refusals", "notices", "ending"},
     {"config", "buffers", "protocolerrors"},
     {"targets", "tolerance"},
     {"save", "load", "identity"},

@@ -4,9 +4,9 @@ import atexit
 import multiprocessing
 import os
 import sys
-import threading
 from collections.abc import Callable
 
+from ckptstore.ending import at_end
 from ckptstore.errors import SaveStalled
 
 FAILED = 1
@@ -18,9 +18,9 @@ def finish_at_exit(finish: Callable[[], list[tuple[str, BaseException]]]) -> Non
     """Call `finish` when the interpreter ends; it returns what failed, each as (what it was, why).
 
     It is called before the interpreter stops all thread pools: from then on a save could no longer upload, and `atexit`
-    runs too late.
+    runs too late. An interpreter that has stopped them refuses saves, so there will be nothing to finish.
     """
-    threading._register_atexit(_leave_after, finish)  # type: ignore[attr-defined]  # noqa: SLF001
+    at_end(_leave_after, finish)
 
 
 def _leave_after(finish: Callable[[], list[tuple[str, BaseException]]]) -> None:

@@ -16,6 +16,7 @@ from ckptstore.dcp.save_planner import CheckpointSavePlanner
 from ckptstore.dcp.staged import Stage
 from ckptstore.dcp.state import check_state, save_state
 from ckptstore.dcp.together import Ranks
+from ckptstore.ending import check_not_ending
 from ckptstore.preemption import SaveUnderWay, save_under_way
 from manifests import Manifest
 
@@ -25,16 +26,16 @@ __all__ = ["SaveHandle", "Saver", "finish_saves"]
 
 
 class SaveHandle(Generic[Result]):
-    """A save under way."""
+    """A save under way. `result` tells what it failed with; until then nobody was told."""
 
-    def __init__(self, future: "Future[Result]") -> None:
+    def __init__(self, future: "Future[Result]", under_way: SaveUnderWay) -> None:
         self._future = future
-        self._asked = False
+        self._under_way = under_way
 
     def result(self, timeout: float | None = None) -> Result:
         """Wait for the commit; raises what the save raised, `TimeoutError` after `timeout` seconds."""
         self._future.exception(timeout)  # a time-out tells nothing of the save
-        self._asked = True
+        self._under_way.tell()
         return self._future.result()
 
     def done(self) -> bool:
@@ -44,8 +45,7 @@ class SaveHandle(Generic[Result]):
     def settle(self) -> None:
         """Wait for its end; raise what it raised unless `result` was asked for, which told the caller already."""
         error = self._future.exception()
-        if error is not None and not self._asked:
-            self._asked = True
+        if error is not None and self._under_way.tell():
             raise error
 
 
@@ -72,6 +72,7 @@ class Saver:
         self, state: dict[str, Any], *, step: int | None = None, name: str | None = None, **options: Any
     ) -> Manifest:
         """Save now, after the one in the background, whose failure is raised if nobody was told. See `save_state`."""
+        check_not_ending()
         check_state(state)
         self._settle()
         with save_under_way(self._named(step, name)):
@@ -87,6 +88,7 @@ class Saver:
         **options: Any,
     ) -> SaveHandle[Result]:
         """Copy now, save later. `wrap` is given what saves, in the background, and makes the handle's result of it."""
+        check_not_ending()
         check_state(state)
         CheckpointSavePlanner().set_up_planner(state)  # what can't be saved is refused before it is copied
         self._settle()
@@ -100,7 +102,7 @@ class Saver:
 
         future = self._thread.submit(wrap, save)
         future.add_done_callback(lambda done: under_way.end(done.exception()))
-        self._last = handle = SaveHandle(future)
+        self._last = handle = SaveHandle(future, under_way)
         return handle
 
     def close(self) -> BaseException | None:

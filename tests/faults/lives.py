@@ -15,6 +15,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -121,6 +123,30 @@ def term_with_nothing_in_flight(folder: Path) -> None:
     time.sleep(HANG)
 
 
+def term_after_a_failure_that_nobody_asked_for(folder: Path) -> None:
+    ckptstore.finish_on_sigterm(GRACE)
+    life = Life(folder)
+    life.broken()
+    handle = life.run.save_async(state(2), step=2)
+    while not handle.done():
+        time.sleep(0.05)
+    sigterm()
+    time.sleep(HANG)
+
+
+def term_after_a_failure_that_was_told(folder: Path) -> None:
+    ckptstore.finish_on_sigterm(GRACE)
+    life = Life(folder)
+    life.broken()
+    handle = life.run.save_async(state(2), step=2)
+    with suppress(ckptstore.CkptStoreError):
+        handle.result()
+    with suppress(ckptstore.CkptStoreError):
+        life.run.save(state(3), step=3)
+    sigterm()
+    time.sleep(HANG)
+
+
 def term_with_a_handler_of_the_users(folder: Path) -> None:
     told = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: told.set())
@@ -211,6 +237,47 @@ def hangs_at_exit(folder: Path) -> None:
     life.run.save_async(state(2), step=2)
 
 
+def outlived_by_a_thread_that_saves(folder: Path) -> None:
+    life = Life(folder)
+
+    def train() -> None:
+        while not ending():
+            time.sleep(0.01)
+        say_what_is_raised(life)
+
+    threading.Thread(target=train).start()
+
+
+def saved_in_atexit(folder: Path) -> None:
+    atexit.register(say_what_is_raised, Life(folder))
+
+
+def ending() -> bool:
+    """Whether thread pools take no more work."""
+    try:
+        ThreadPoolExecutor(1).submit(int).result()
+    except RuntimeError:
+        return True
+    return False
+
+
+def say_what_is_raised(life: Life) -> None:
+    run = life.run
+    loaded = {"w": torch.zeros(COUNT)}
+    for work in (
+        lambda: run.save(state(2), step=2),
+        lambda: run.save_async(state(2), step=2),
+        lambda: run.load(loaded),
+        run.checkpoints,
+        run.verify,
+        lambda: run.tag(1, "best"),
+    ):
+        try:
+            work()
+        except ckptstore.CkptStoreError as error:
+            print(error.kind, "thread.join()" in (error.hint or ""), flush=True)  # noqa: T201
+
+
 # -- children that read ----------------------------------------
 
 
@@ -294,6 +361,8 @@ SCENARIOS = [
     term_twice,
     term_twice_while_the_main_thread_runs_no_python,
     term_with_nothing_in_flight,
+    term_after_a_failure_that_nobody_asked_for,
+    term_after_a_failure_that_was_told,
     term_with_a_handler_of_the_users,
     term_of_a_forked_worker_is_not_the_trainers,
     killed_in_a_save,
@@ -304,6 +373,8 @@ SCENARIOS = [
     failed_and_somebody_asked,
     failed_in_a_process_of_multiprocessing,
     hangs_at_exit,
+    outlived_by_a_thread_that_saves,
+    saved_in_atexit,
     four_forked_children_read,
     four_spawned_children_read,
     fifty_small_saves,

@@ -85,6 +85,18 @@ def test_o46_sigterm_ends_at_once_where_nothing_is_in_flight(lives):
     assert ended.seconds < SOON
 
 
+def test_o46_a_failure_before_the_sigterm_that_nobody_asked_for_is_told(lives):
+    ended = Ended(lives / "term_after_a_failure_that_nobody_asked_for")
+    assert (ended.status, ended.steps()) == (TERMINATED, [1])
+    assert ended.err.count("save step-2 of run demo: failed: ") == 1
+
+
+def test_o46_a_failure_before_the_sigterm_that_was_told_is_not_told_again(lives):
+    ended = Ended(lives / "term_after_a_failure_that_was_told")
+    assert (ended.status, ended.steps()) == (TERMINATED, [1])
+    assert "failed: " not in ended.err
+
+
 def test_o46_the_users_own_handler_is_called_and_decides(lives):
     ended = Ended(lives / "term_with_a_handler_of_the_users")
     assert ended.status == 0, ended.err
@@ -134,6 +146,14 @@ def test_o47_exit_hangs_no_longer_than_a_save_may(lives):
     assert (ended.status, ended.steps()) == (1, [1])
     assert ended.seconds < SOON, "save_timeout is 2 s, a put takes 90"
     assert "SaveStalled" in ended.err
+
+
+@pytest.mark.parametrize("name", ["outlived_by_a_thread_that_saves", "saved_in_atexit"])
+def test_o47_a_save_after_the_main_thread_s_end_says_what_to_do(lives, name):
+    """There the interpreter has stopped all thread pools, for good."""
+    ended = Ended(lives / name)
+    assert (ended.status, ended.err, ended.steps()) == (0, "", [1])
+    assert ended.out == "StoreClosed True\n" * 6
 
 
 @pytest.mark.parametrize("name", ["four_forked_children_read", "four_spawned_children_read"])
