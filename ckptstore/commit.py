@@ -46,7 +46,7 @@ def check_about(run: str, about: About) -> None:
         user=about.user,
     )
     try:
-        manifests.encode(described)
+        manifests.decode(Manifest, manifests.encode(described))  # encoding alone takes `step=True`
     except (FormatError, TypeError, ValueError) as error:
         message = f"a checkpoint can't be described so: {error}"
         raise UsageError(message, hint="step: a whole number from 0; name: text; user: what JSON can hold") from error

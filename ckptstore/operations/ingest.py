@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from ckptstore.buffers import Bytes
-from ckptstore.commit import About, Commit, shard_saver
+from ckptstore.commit import About, Commit, check_about, shard_saver
 from ckptstore.dtypes import OBJECT
 from ckptstore.errors import ConflictError, KeyCollision, UnsupportedValue, UsageError
 from ckptstore.events import Observer, ignore
@@ -82,9 +82,10 @@ def plan(path: Path) -> Plan:
 def ingest(opened: Opened, run: str, made: Plan, about: About, observer: Observer = ignore) -> Manifest:
     """Save and commit what `plan` found.
 
-    Raises `UnsupportedValue` and `KeyCollision` for names that can't be stored before anything is written;
+    Raises `UsageError`, `UnsupportedValue` and `KeyCollision` for what can't be stored before anything is written;
     `ToleranceError`, `OutOfReach`, `CommitInDoubt`, and `ConflictError` if a file was written to meanwhile.
     """
+    check_about(run, about)
     places = opened.ready_to_save()
     groups = list(split(made.pieces))
     streams = [lay_out(group) for group in groups]

@@ -251,3 +251,12 @@ def test_help_is_help(tmp_path, arguments):
     answer = Ckpt(tmp_path).child(*arguments, "--store", "x") if not arguments else Ckpt(tmp_path)(*arguments)
     assert answer.code in {WELL, USAGE}
     assert "ckpt" in answer.out + answer.err
+
+
+@pytest.mark.parametrize(
+    "described", [["--name", "\udcff"], ["--step", "9" * 23], ["--name", "a\udcff", "--step", "1"]]
+)
+def test_a_name_or_step_that_can_t_be_stored_is_a_usage_error_and_nothing_is_begun(ckpt, described):
+    logged = ckpt("log", "--json").out
+    assert lines_of(ckpt, "save", ckpt.folder / "in.safetensors", *described).code == USAGE
+    assert ckpt("log", "--json").out == logged

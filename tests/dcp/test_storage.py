@@ -493,3 +493,36 @@ def test_a_background_save_refuses_before_it_copies(config):
         with pytest.raises(UsageError):
             run.save_async(state, step=1)
     assert run.save_async({"a": torch.ones(1)}, step=2).result().step == 2
+
+
+MISNAMED = [
+    {"step": True},
+    {"step": 1.5},
+    {"step": "7"},
+    {"step": -1},
+    {"step": 10**22},
+    {"step": 1, "name": "a\udcff"},
+    {"step": 1, "user": {"a": "\udcff"}},
+    {"step": 1, "user": {1: 2}},
+]
+
+
+def ways_in(config, described):
+    """Every way to save with these words, each to be called."""
+    run, state = ckptstore.open(config).run("r"), {"a": torch.ones(1)}
+    tolerant = ckptstore.TolerantRun(run, tolerate_failures=9)
+    yield lambda: run.save(state, **described)
+    yield lambda: run.save_async(state, **described).result()
+    yield lambda: tolerant.save(state, **described)
+    yield lambda: tolerant.save_async(state, **described).result()
+    writer = {key: value for key, value in described.items() if key != "name"}
+    yield lambda: save(config, state, described.get("name", "best"), writer=writer)
+
+
+@pytest.mark.parametrize("described", MISNAMED, ids=repr)
+def test_on_every_way_in_what_no_manifest_can_say_is_refused_before_a_save_begins(config, described):
+    for way in ways_in(config, described):
+        with pytest.raises(UsageError), own_error():
+            way()
+    history = shared(config).group.history("r")
+    assert (history.sessions, history.begun) == ((), ())
