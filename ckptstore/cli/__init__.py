@@ -10,10 +10,15 @@ __all__ = ["main"]
 
 def main() -> int:
     """Run the command line of this process and return its exit code."""
-    import sys
-
-    from ckptstore.cli.entry import run
     from ckptstore.cli.stopping import leave, stop_on_signals
 
     stop_on_signals()
-    return leave(run(sys.argv[1:]))
+    return leave(_run)
+
+
+def _run() -> int:
+    import sys
+
+    from ckptstore.cli.entry import run
+
+    return run(sys.argv[1:])

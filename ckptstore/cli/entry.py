@@ -4,8 +4,8 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from ckptstore.cli.failures import BAD_USAGE, failure_of, usage_failure
-from ckptstore.cli.output import Output, printable
+from ckptstore.cli.failures import BAD_USAGE, FAILED, failure_of, usage_failure
+from ckptstore.cli.output import Output, printable, silence
 
 COMMON = ("--store", "--run", "--json", "--verbose", "-v")
 """The options that every command has."""
@@ -16,18 +16,32 @@ __all__ = ["run"]
 def run(arguments: Sequence[str]) -> int:
     """Run one command. Whatever goes wrong is told on stderr, and with `--json` on stdout as well."""
     try:
-        from ckptstore.cli.app import NAMES, make_app
-
-        app = make_app(arguments[:1] if arguments and arguments[0] in NAMES else NAMES)
         with warnings.catch_warnings():
             warnings.showwarning = _note
-            code: int | None = app(args=list(arguments), prog_name="ckpt", standalone_mode=False)
+            return _perform(arguments)
     except SystemExit:
         raise
+    except BrokenPipeError:  # whoever read our output has seen enough
+        silence()
+        return FAILED
     except BaseException as error:  # noqa: BLE001 - told, whatever it is
         if getattr(error, "exit_code", None) != BAD_USAGE or not hasattr(error, "format_message"):
             return _output(arguments).failure(failure_of(error))
         return _misused(error, arguments)
+
+
+def _perform(arguments: Sequence[str]) -> int:
+    """What Typer's own `main` does, which would make an exit with 130 of every signal, and say nothing."""
+    import typer
+
+    from ckptstore.cli.app import NAMES, make_app
+
+    app = typer.main.get_command(make_app(arguments[:1] if arguments and arguments[0] in NAMES else NAMES))
+    try:
+        with app.make_context("ckpt", list(arguments)) as context:
+            code: int | None = app.invoke(context)
+    except typer.Exit as done:  # --help, --version
+        return done.exit_code
     return code or 0
 
 

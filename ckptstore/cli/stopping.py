@@ -3,9 +3,10 @@
 import os
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
 
-from ckptstore.cli.failures import INTERRUPTED, TERMINATED, Terminated
+from ckptstore.cli.failures import INTERRUPTED, TERMINATED, Terminated, failure_of
 
 __all__ = ["leave", "stop_on_signals"]
 
@@ -17,8 +18,15 @@ def stop_on_signals() -> None:
             signal.signal(each, _first)
 
 
-def leave(code: int) -> int:
-    """Return `code`; after a signal leave with it here, waiting for no thread that waits for a target."""
+def leave(perform: Callable[[], int]) -> int:
+    """Return the code that `perform` returns; after a signal leave with it here.
+
+    That waits for no thread that waits for a target.
+    """
+    try:
+        code = perform()
+    except KeyboardInterrupt as error:  # while it was told how the command had ended
+        code = failure_of(error).code
     if code in {INTERRUPTED, TERMINATED}:
         sys.stdout.flush()
         sys.stderr.flush()
