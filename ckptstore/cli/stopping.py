@@ -25,8 +25,10 @@ def leave(perform: Callable[[], int]) -> int:
     """
     try:
         code = perform()
-    except KeyboardInterrupt as error:  # while it was told how the command had ended
-        code = failure_of(error).code
+    except KeyboardInterrupt as error:  # before there was a command, or while it was told how it had ended
+        from ckptstore.cli.output import Output
+
+        code = Output("", as_json="--json" in sys.argv).failure(failure_of(error))
     if code in {INTERRUPTED, TERMINATED}:
         sys.stdout.flush()
         sys.stderr.flush()
