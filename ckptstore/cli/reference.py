@@ -30,7 +30,9 @@ Where a command takes a CHECKPOINT, it is a step (`7`), a name (`step-100`), `la
 
 With `--json` stdout holds nothing but JSON, one document a line, whatever happens; prose goes to stderr. The last line
 is the summary, `{{{{"type": "summary", "command": "verify", "code": 3, …}}}}`. If the command failed, it has `kind`,
-`message` and `hint` as well. `verify` and `repair` first write `{{{{"type": "checkpoint", …}}}}` for each checkpoint.
+`message` and `hint` as well. `verify` and `repair` first write `{{{{"type": "checkpoint", …}}}}` for each checkpoint,
+then `{{{{"type": "deleted", …}}}}` (verify) or one more with `"deleted": true` (repair) for each that `ckpt undelete`
+would bring back.
 
 {EXIT_CODES}
 """

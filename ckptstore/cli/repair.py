@@ -34,7 +34,8 @@ def repair(
 ) -> int:
     """Give checkpoints their full tolerance back.
 
-    All of them unless one is named. Rebuilds fragments that are missing or damaged, restores records, manifests
+    All of them unless one is named, and then also those deleted whose data is still there: `ckpt undelete` is to
+    bring them back whole. Rebuilds fragments that are missing or damaged, restores records, manifests
     and marks, and re-admits targets that were wiped. With --replace a target that is gone gives way to another
     of store.toml. A second repair finds nothing to do. Exits as `ckpt verify` would afterwards.
     """
@@ -72,7 +73,7 @@ def _replacements(pairs: list[str]) -> dict[str, str]:
 def _fields(result: "RepairResult") -> dict[str, Any]:
     from ckptstore.operations.verify import VerifyReport
 
-    names = ("run", "key", "name", "state", "rebuilt", "moved", "restored", "failed", "bytes")
+    names = ("run", "key", "name", "state", "deleted", "rebuilt", "moved", "restored", "failed", "bytes")
     tolerance = {"targets": result.tolerance.targets, "domains": result.tolerance.domains}
     return {
         **{name: getattr(result, name) for name in names},
@@ -87,7 +88,8 @@ def _tell(call: Call, result: "RepairResult", *, dry_run: bool) -> None:
     idle = "nothing to do" if result.state in {"good", "degraded"} else "nothing can be done"
     what = f"{would}{', '.join(done)}" if done else idle
     much = f" ({size(result.bytes)})" if result.bytes else ""
-    call.output.say(f"{result.name}: {what}{much}; {verdict(result.state, *result.tolerance)}")
+    name = f"{result.name} (deleted)" if result.deleted else result.name
+    call.output.say(f"{name}: {what}{much}; {verdict(result.state, *result.tolerance)}")
     for failure in result.failed:
         call.output.say(f"  failed: {failure}")
 
@@ -96,8 +98,11 @@ def _next(report: "RepairReport") -> str:
     """What is left to do: to repair what is lost again and again mends nothing."""
     if report.dry_run and report.does_something:
         return "ckpt repair"
-    if any(result.state == "lost" for result in report.checkpoints):
+    lost = [result for result in report.checkpoints if result.state == "lost"]
+    if any(not result.deleted for result in lost):
         return FALL_BACK
+    if lost:
+        return "ckpt prune --sweep, once the grace period of what is deleted and lost is over"
     return "ckpt doctor" if report.dry_run else "ckpt doctor, then ckpt repair again"
 
 

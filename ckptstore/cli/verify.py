@@ -40,10 +40,10 @@ def verify(
 ) -> int:
     """Check that checkpoints would load, and what may still be lost.
 
-    All of them unless one is named. By default every object that should be there is asked for; with --read-data
-    every byte is read. Writes nothing. Exits 0 if all is well, 3 if something is amiss but loadable, 4 if data
-    is lost, 5 if that depends on targets that are out of reach, 10 if there is nothing to check, 11 if all of it
-    was deleted meanwhile.
+    All of them unless one is named, and then also those deleted whose data is still there. By default every object
+    that should be there is asked for; with --read-data every byte is read. Writes nothing. Exits 0 if all is well, 3
+    if something is amiss but loadable, or with what is deleted, 4 if data is lost, 5 if that depends on targets that
+    are out of reach, 10 if nothing is there to check, 11 if all of it was deleted meanwhile.
     """
     from ckptstore.operations.health import VerifyReport
     from ckptstore.operations.verify import verify as check
@@ -61,6 +61,7 @@ def verify(
     for health in report.checkpoints:
         _tell(call, health)
         call.output.record("checkpoint", **_fields(health))
+    _tell_deleted(call, report)
     if report.history:
         call.output.say(f"run {call.run}, beside its live checkpoints: degraded")
         _list(call, report.history)
@@ -99,6 +100,27 @@ def _tell(call: Call, health: "CheckpointHealth") -> None:
     _list(call, health.findings)
 
 
+def _tell_deleted(call: Call, report: "VerifyReport") -> None:
+    """In words only those that are amiss, and how many there are."""
+    for health in report.deleted:
+        if health.state != "good":
+            call.output.say(f"deleted, can be undeleted by {health.key}:")
+            _tell(call, health)
+        call.output.record("deleted", **_fields(health))
+    if report.deleted:
+        states = _states(report.deleted)
+        call.output.say(f"{count(len(report.deleted), 'deleted checkpoint')}, not removed yet: {_in_words(states)}")
+
+
+def _states(checkpoints: "Sequence[CheckpointHealth]") -> dict[str, int]:
+    states = [health.state for health in checkpoints]
+    return {state: states.count(state) for state in VERDICTS}
+
+
+def _in_words(states: dict[str, int]) -> str:
+    return ", ".join(f"{number} {state}" for state, number in states.items() if number)
+
+
 def _list(call: Call, findings: "Sequence[Finding]") -> None:
     """One line a finding; one for all of a kind on one target that are more than a person reads."""
     groups: dict[tuple[str, str], list[Finding]] = {}
@@ -126,12 +148,13 @@ def _lines(group: "Sequence[Finding]") -> list[str]:
 
 def _sum_up(call: Call, report: "VerifyReport", *, read: bool) -> int:
     states = [health.state for health in report.checkpoints]
-    counts = {state: states.count(state) for state in VERDICTS}
-    found = ", ".join(f"{number} {state}" for state, number in counts.items() if number)
+    counts = _states(report.checkpoints)
     how = "every byte of what was chosen read" if read else "structure only: --read-data reads the bytes"
-    call.output.say(f"{count(len(states), 'checkpoint')}: {found}; {how}")
-    hint = VERDICTS[max(states + ["degraded"] * bool(report.history), key=list(VERDICTS).index)]
-    findings = [finding for health in report.checkpoints for finding in health.findings] + report.history
+    call.output.say(f"{count(len(states), 'checkpoint')}: {_in_words(counts)}; {how}")
+    hint = VERDICTS[max(states + ["degraded"] * report.amiss_beside, key=list(VERDICTS).index)]
+    findings = [
+        finding for health in [*report.checkpoints, *report.deleted] for finding in health.findings
+    ] + report.history
     kinds = {finding.kind for finding in findings}
     if kinds == {"unreachable"}:
         hint = VERDICTS["unknown"]
@@ -144,6 +167,7 @@ def _sum_up(call: Call, report: "VerifyReport", *, read: bool) -> int:
         run=call.run,
         checkpoints=len(states),
         states=counts,
+        deleted=_states(report.deleted),
         tolerance={"targets": tolerance[0], "domains": tolerance[1]},
         expected=report.counts.expected,
         checked=report.counts.checked,

@@ -17,7 +17,7 @@ VOTES = {
     paths.VOIDING: "voiding",
 }
 
-__all__ = ["CheckpointHealth", "VerifyReport", "beside", "to_check", "told", "unreadable"]
+__all__ = ["CheckpointHealth", "VerifyReport", "beside", "recoverable", "to_check", "told", "unreadable"]
 
 
 @dataclass
@@ -42,13 +42,15 @@ class CheckpointHealth:
 
 @dataclass
 class VerifyReport:
-    """Every checkpoint looked at, and what is amiss with the run beside them: its sessions, its deleted checkpoints.
+    """Every checkpoint looked at; `history`: what is amiss with the votes of the run beside them.
 
-    `exit_code` is the worst of all.
+    `deleted`: those that an undelete would bring back, where all of a run was checked. `exit_code` is the worst of all,
+    but none of the deleted counts for more than degraded: nothing that loads is lost with it.
     """
 
     checkpoints: list[CheckpointHealth]
     history: list[Finding] = field(default_factory=list)
+    deleted: list[CheckpointHealth] = field(default_factory=list)
 
     CODES: ClassVar[dict[str, int]] = {"changed": 11, "good": 0, "degraded": 3, "unknown": 5, "lost": 4}
 
@@ -56,13 +58,18 @@ class VerifyReport:
     def exit_code(self) -> int:
         """0 good, 3 degraded, 5 unknown, 4 lost; 11 where all that was to be checked was deleted meanwhile."""
         ranks = list(self.CODES)
-        states = [health.state for health in self.checkpoints] + ["degraded"] * bool(self.history)
+        states = [health.state for health in self.checkpoints] + ["degraded"] * self.amiss_beside
         return self.CODES[max(states, key=ranks.index)]
+
+    @property
+    def amiss_beside(self) -> bool:
+        """Whether anything is amiss beside the live checkpoints."""
+        return bool(self.history) or any(health.state != "good" for health in self.deleted)
 
     @property
     def counts(self) -> Counts:
         """Objects expected and checked, over all."""
-        each = [health.counts for health in self.checkpoints]
+        each = [health.counts for health in [*self.checkpoints, *self.deleted]]
         return Counts(sum(c.expected for c in each), sum(c.checked for c in each))
 
 
@@ -74,6 +81,11 @@ def to_check(history: History, selector: Selector | None) -> list[Checkpoint]:
     if selector is None and not history.checkpoints and unreadable(history):
         return []
     return select_all(history, selector)
+
+
+def recoverable(history: History) -> list[Checkpoint]:
+    """The deleted checkpoints that an undelete would bring back: all of which nothing is being removed yet."""
+    return [checkpoint for checkpoint in history.deleted if set(checkpoint.collecting).isdisjoint(checkpoint.deletes)]
 
 
 def unreadable(history: History) -> list[CheckpointHealth]:

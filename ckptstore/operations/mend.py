@@ -26,7 +26,10 @@ __all__ = ["Mender", "RepairResult"]
 
 @dataclass
 class RepairResult:
-    """What was done (or, in a dry run, would be) to one checkpoint, and how it stands after."""
+    """What was done (or, in a dry run, would be) to one checkpoint, and how it stands after.
+
+    `deleted`: an undelete would bring it back.
+    """
 
     run: str
     key: str
@@ -38,6 +41,7 @@ class RepairResult:
     failed: list[str] = field(default_factory=list)
     state: str = "good"
     tolerance: Survives = Survives(0, 0)
+    deleted: bool = False
 
 
 class Mender:

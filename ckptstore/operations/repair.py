@@ -14,14 +14,14 @@ from ckptstore.errors import CkptStoreError, ObjectNotFound, UsageError
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.load.documents import fetch_document, fetch_record
 from ckptstore.opened import Opened
-from ckptstore.operations.health import CheckpointHealth, VerifyReport, to_check, unreadable
+from ckptstore.operations.health import CheckpointHealth, VerifyReport, recoverable, to_check, unreadable
 from ckptstore.operations.mend import Mender, RepairResult
 from ckptstore.operations.readmit import readmit_targets
 from ckptstore.operations.verify import check
 from ckptstore.placement import Place
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.selection import Selector, key_of
-from manifests import Index
+from manifests import Checkpoint, History, Index
 
 __all__ = ["RepairReport", "RepairResult", "repair"]
 
@@ -50,7 +50,7 @@ class RepairReport:
     @property
     def exit_code(self) -> int:
         """0 when all is good after it, else as `verify`; in a dry run as before it."""
-        codes = [VerifyReport.CODES[result.state] for result in self.checkpoints]
+        codes = [VerifyReport.CODES[_counted(result)] for result in self.checkpoints]
         worst = max(codes, key=[0, 3, 5, 4].index, default=0)
         failed = self.failed or any(result.failed for result in self.checkpoints)
         if self.dry_run and self.votes:
@@ -67,8 +67,9 @@ def repair(
     dry_run: bool = False,
     observer: Observer = ignore,
 ) -> RepairReport:
-    """Repair one checkpoint of a run, or all. `replace`: {target that is gone: target that takes its place}.
+    """Repair one checkpoint of a run, or all and those that could be undeleted.
 
+    `replace`: {target that is gone: target that takes its place}.
     Raises `UsageError` for a replacement that is no target of the store, or one of what the store never had.
     """
     replacements = dict(replace or {})
@@ -123,11 +124,12 @@ def _repair_run(
     _heal(opened, run, report)
     with protocol_errors():
         history = opened.group.history(run)
-    chosen = to_check(history, selector)
+    chosen = _chosen(history, selector)
     places = _places(opened, replace, report)
     for checkpoint in chosen:
         health = check(opened, history, checkpoint, 1.0)
         result = _result(health)
+        result.deleted = checkpoint.deleted
         try:
             Mender(opened, checkpoint, health, replace, places, result, dry_run=report.dry_run).mend()
         except (CkptStoreError, manifests.ManifestError) as error:
@@ -140,6 +142,19 @@ def _repair_run(
             result = _result(health)
             result.failed += [finding.detail for finding in health.findings[:1]]
             report.checkpoints.append(result)
+
+
+def _counted(result: RepairResult) -> str:
+    """The state that the exit code tells: nothing that loads is lost with what is deleted."""
+    return "degraded" if result.deleted and result.state != "good" else result.state
+
+
+def _chosen(history: History, selector: Selector | None) -> list[Checkpoint]:
+    """What was asked for; where that is all, those too that an undelete would bring back."""
+    if selector is not None:
+        return to_check(history, selector)
+    deleted = recoverable(history)
+    return [*(to_check(history, None) if history.checkpoints or not deleted else ()), *deleted]
 
 
 def _result(health: CheckpointHealth) -> RepairResult:
@@ -177,11 +192,12 @@ def _places(opened: Opened, replace: Mapping[str, str], report: RepairReport) ->
 def _look_again(opened: Opened, run: str, result: RepairResult) -> bool:
     """Its state afterwards. Where something could not be put, its digests are checked: a bad one may have its size.
 
-    False: it was deleted meanwhile, and so there is nothing to repair, nor any failure to tell of.
+    False: it was deleted meanwhile, or removed, and so there is nothing to repair, nor any failure to tell of.
     """
     with protocol_errors():
         history = opened.group.history(run)
-    checkpoint = next((c for c in history.checkpoints if key_of(c) == result.key), None)
+    there = [*history.checkpoints, *(recoverable(history) if result.deleted else ())]
+    checkpoint = next((c for c in there if key_of(c) == result.key), None)
     if checkpoint is None:
         return False
     after = check(opened, history, checkpoint, 1.0 if result.failed else 0.0)

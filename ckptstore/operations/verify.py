@@ -14,7 +14,7 @@ from ckptstore.load.documents import fetch_document, fetch_record
 from ckptstore.load.plan import Shard
 from ckptstore.opened import Opened
 from ckptstore.operations.findings import Finding
-from ckptstore.operations.health import CheckpointHealth, VerifyReport, beside, to_check, told, unreadable
+from ckptstore.operations.health import CheckpointHealth, VerifyReport, beside, recoverable, to_check, told, unreadable
 from ckptstore.operations.survey import survey_document, survey_shard
 from ckptstore.placement import Survives, full_tolerance, survives
 from ckptstore.protocolerrors import protocol_errors
@@ -37,7 +37,10 @@ def verify(
     subset: float = 1.0,
     observer: Observer = ignore,
 ) -> VerifyReport:
-    """Check one checkpoint of a run, or all. Raises `NotFoundError` where there is nothing to check."""
+    """Check one checkpoint of a run, or all and those that could be undeleted.
+
+    Raises `NotFoundError` where none is live.
+    """
     fraction = subset if read_data else 0.0
     with protocol_errors():
         opened.group.refresh()  # what an open store knew of its targets may be old
@@ -50,11 +53,16 @@ def verify(
     if selector is None:
         report.checkpoints += unreadable(history)
         report.history = beside(history)
+        looked_at = [_check_as_it_stands(opened, history, checkpoint, fraction) for checkpoint in recoverable(history)]
+        report.deleted = [health for health in looked_at if health.state != "changed"]
     return report
 
 
 def _check_as_it_stands(opened: Opened, history: History, checkpoint: Checkpoint, fraction: float) -> CheckpointHealth:
-    """Check it; where something is amiss, see whether it was repaired or deleted meanwhile: that is no damage."""
+    """Check it; where something is amiss, see whether it was repaired or deleted meanwhile: that is no damage.
+
+    Of a deleted one, whether it is being removed.
+    """
     health = check(opened, history, checkpoint, fraction)
     for _ in range(LOOKS):
         if health.state == "good":
@@ -64,7 +72,7 @@ def _check_as_it_stands(opened: Opened, history: History, checkpoint: Checkpoint
         except ManifestError:
             break  # too few targets answer now: what was found stands
         now = history.find(*checkpoint.key)
-        if now is None or now.deleted:
+        if now is None or (now not in recoverable(history) if checkpoint.deleted else now.deleted):
             return _changed(health)
         if now.manifest == checkpoint.manifest:
             break

@@ -291,3 +291,19 @@ def test_a_dry_repair_counts_the_manifests_and_marks_that_the_repair_puts_back(c
     assert "6 copies of manifests and marks put back" in done.out
     again = ckpt("repair", "--dry-run")
     assert (again.code, "put back" in again.out) == (0, False)
+
+
+def test_what_is_deleted_has_a_line_of_its_own_until_it_is_removed(ckpt):
+    write_tensors(ckpt.folder / "in.safetensors")
+    ckpt("save", ckpt.folder / "in.safetensors", "--step", "8")
+    ckpt("delete", "8", "--yes")
+    assert "1 deleted checkpoint, not removed yet: 1 good" in ckpt("verify").out
+    for path in ckpt.fragments("a"):
+        path.unlink()
+    lines = ckpt("verify", "--json").lines
+    told = [(line["type"], line.get("state")) for line in lines]
+    assert told == [("checkpoint", "degraded"), ("deleted", "degraded"), ("summary", None)]
+    assert (lines[-1]["code"], lines[-1]["states"]["degraded"], lines[-1]["deleted"]["degraded"]) == (3, 1, 1)
+    repaired = ckpt("repair")
+    assert (repaired.code, "step-8 (deleted): " in repaired.out) == (0, True)
+    assert ckpt("verify", "--read-data").code == 0
