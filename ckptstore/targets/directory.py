@@ -77,7 +77,7 @@ class DirectoryTarget(Target):
         self._store(path, as_buffers(data), replace=True)
 
     def put_if_absent(self, path: str, data: Buffer) -> bool:
-        """See `Target.put_if_absent`."""
+        """See `Target.put_if_absent`. Raises `TargetUnusable` where a link, a folder or a FIFO has the name."""
         return self._store(path, as_buffers(data), replace=False)
 
     def head(self, path: str) -> Entry:
@@ -171,11 +171,25 @@ class DirectoryTarget(Target):
                 posix.open_folder(self.root, folders, self.name, self._seen) as folder,
             ):
                 created = publish(temporary, unfinished, folder, name, replace=replace)
+                if not created:
+                    self._check_is_file(folder, [*folders, name])
                 if self._fsync or not replace:
                     os.fsync(folder)  # also where another was first: what we then read there must be durable
                 return created
         message = f"{self.name}: the folder of {name} or its unfinished file keeps vanishing"
         raise TargetUnavailable(message, target=self.name, path="/".join([*folders, name]), reason=Reason.BUSY)
+
+    def _check_is_file(self, folder: int, parts: Sequence[str]) -> None:
+        """Raise where what was there first is no object, and never will be one.
+
+        It isn't replaced: between a look and a rename another writer may have done so, and both would have won.
+        """
+        with suppress(FileNotFoundError):
+            if (kind := posix.kind_in_the_way(folder, parts[-1])) is not None:
+                path = "/".join(parts)
+                message = f"{self.name}: {path}: {kind} stands where the object must be: remove {self.root}/{path}"
+                hint = "remove it, then run: ckpt repair"
+                raise TargetUnusable(message, target=self.name, path=path, hint=hint)
 
     def _sweep(self, temporary: int) -> None:
         """Remove what dead writers left, once for each opening."""

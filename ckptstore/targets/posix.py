@@ -21,7 +21,16 @@ from ckptstore.errors import (
 )
 from ckptstore.targets.base import Reason
 
-__all__ = ["SeenFolders", "error_for", "open_file", "open_folder", "read_fully", "walk", "write_fully"]
+__all__ = [
+    "SeenFolders",
+    "error_for",
+    "kind_in_the_way",
+    "open_file",
+    "open_folder",
+    "read_fully",
+    "walk",
+    "write_fully",
+]
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 INSIDE = FOLDER | os.O_NOFOLLOW
@@ -136,6 +145,13 @@ def open_file(folder: int, name: str) -> Iterator[tuple[int, os.stat_result]]:
         yield file, status
     finally:
         os.close(file)
+
+
+def kind_in_the_way(folder: int, name: str) -> str | None:
+    """What has this name, in words; None for a regular file. Raises `FileNotFoundError`."""
+    mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    kinds = {stat.S_IFREG: None, stat.S_IFDIR: "a folder", stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a FIFO"}
+    return kinds.get(stat.S_IFMT(mode), "a special file")
 
 
 def write_fully(file: int, pieces: Sequence[memoryview]) -> None:

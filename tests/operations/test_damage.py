@@ -1,6 +1,8 @@
 """Random damage: what loads is right, the tolerance told is real, and repair ends byte-equal."""
 
+import os
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from ckptstore.errors import CkptStoreError, DataLost
 from ckptstore.load.plan import Request, Runs
 from ckptstore.targets.fault import unavailable
-from tests.support import LocalStore, assert_equal, make_store, random_bytes
+from tests.support import LocalStore, assert_equal, make_store, random_bytes, reopen
 
 ARRAYS = {"w": random_bytes(60_000).view(np.float32).reshape(-1, 3), "b": random_bytes(77, 1)}
 KINDS = ["remove", "flip", "truncate", "swap", "copy"]
@@ -111,3 +113,19 @@ def assert_tolerance_is_real(damaged: Damaged, tolerance: int) -> None:
             damaged.store.faults[name].inject(error=unavailable("down", target=name))
         assert_equal(damaged.store.load(), ARRAYS)
         damaged.store.heal()
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link", "folder"])
+def test_what_is_no_file_in_the_place_of_a_vote_is_named_and_then_mended(tmp_path, kind):
+    store = make_store(tmp_path, names="abc", code="2+1")
+    store.save(ARRAYS, step=1)
+    before = store.objects()
+    vote = next(path for path in (tmp_path / "a").rglob("manifests/*/*") if path.is_file())
+    vote.rename(tmp_path / "aside")
+    {"fifo": os.mkfifo, "link": lambda p: p.symlink_to(tmp_path / "aside"), "folder": Path.mkdir}[kind](vote)
+    report = reopen(store.root, store.config).repair()
+    assert report.exit_code == 1
+    assert any(f"remove {vote}" in failure for failure in report.failed)
+    vote.rmdir() if kind == "folder" else vote.unlink()
+    assert reopen(store.root, store.config).repair().exit_code == 0
+    assert store.objects() == before

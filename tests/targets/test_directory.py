@@ -302,3 +302,20 @@ def test_each_errno_is_transient_or_permanent(code, kind, reason):
 def test_a_name_too_long_for_the_file_system(target):
     with pytest.raises(TargetUnusable, match="ENAMETOOLONG"):
         target.put("a/" + "x" * 300, b"")
+
+
+IN_THE_WAY = {
+    "a FIFO": os.mkfifo,
+    "a symbolic link": lambda path: path.symlink_to("elsewhere"),
+    "a folder": Path.mkdir,
+}
+
+
+@pytest.mark.parametrize("kind", IN_THE_WAY)
+def test_what_is_no_file_has_not_won_a_put_if_absent(target, root, kind):
+    """To say that something is there, when every read says that nothing is, would send its caller in circles."""
+    IN_THE_WAY[kind](root / "vote")
+    with pytest.raises(TargetUnusable, match=kind) as told:
+        target.put_if_absent("vote", b"1")
+    assert str(root / "vote") in told.value.message
+    assert os.path.lexists(root / "vote")
