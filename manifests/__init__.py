@@ -42,7 +42,8 @@ from manifests.errors import (
     WrongType,
     WrongValue,
 )
-from manifests.group import Committed, Group, init_store
+from manifests.founding import init_store
+from manifests.group import Committed, Group
 from manifests.heal import Healed
 from manifests.history import Checkpoint, History
 from manifests.log import Event

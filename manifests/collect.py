@@ -29,21 +29,25 @@ def collect(
 ) -> Steps[Literal["collected", "kept"]]:
     """End a deleted save, by one of its delete marks in `deletes`: those for which the grace period is over.
 
-    "kept": none of them stands any more, or what is said of the save can't be read for certain. First says that the
-    mark is being carried out, and only then looks if it still stands: an `undelete` looks for that after it has put
-    its own mark, so one of the two sees the other. Raises NoSuchCheckpoint, NotUnderstood, NoQuorum, InDoubt: collect
-    again.
+    "kept": none of them stands any more, the save has a tag, or what is said of it can't be read for certain. First
+    says that the mark is being carried out, and only then looks if it still stands: an `undelete` looks for that after
+    it has put its own mark, so one of the two sees the other. "collected" too where another collector ended it before.
+    Raises NoSuchCheckpoint, NotUnderstood, NoQuorum, InDoubt: collect again.
     """
-    _, checkpoint = yield from marks.find(scope, run, of)
+    before = yield from marks.read_to_change(scope, run)
+    if of in before.collected:
+        yield from _put_note(scope, run, of)
+        return "collected"
+    checkpoint = marks.found_in(before, of)
     chosen = next((random for random in checkpoint.deletes if random in deletes), None)
-    if chosen is None:
+    if chosen is None or checkpoint.tags:
         return "kept"
     yield from put_mark(scope, run, Mark(kind="collect", of=of, undoes=chosen, created=created))
     history = yield from marks.read_to_change(scope, run)
     after = history.find(*of)
     if any(problem.fatal and problem.save == of for problem in history.problems):
         return "kept"
-    if after is not None and chosen not in after.deletes:
+    if after is not None and (after.tags or chosen not in after.deletes):
         return "kept"
     yield from _put_note(scope, run, of)  # also where another collector's was seen: it may be on too few targets
     return "collected"

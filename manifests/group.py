@@ -1,12 +1,13 @@
 """The commit targets of a store, together: the protocol as plain blocking calls."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
 
 from manifests import change, collect, commit, heal, marks, membership, paths
+from manifests.founding import by_name, checked_tolerance
 from manifests.history import History
 from manifests.log import Event, read_log
 from manifests.paths import SaveKey
@@ -20,36 +21,6 @@ from manifests.standing import TargetStanding
 Committed = commit.Committed
 
 
-def init_store(
-    registers: Sequence[Register],
-    *,
-    t: int,
-    store_id: str | None = None,
-    random: Callable[[], str] = paths.new_token,
-) -> str:
-    """Make a store whose commit targets are `registers`, `t` of which may be lost; return its id.
-
-    Every target must be in reach and hold no store. A first attempt that failed half-way is finished, under
-    its id. Raises ValueError where `t` is not in 0..N-1, Conflict, Unavailable or NotConditional as
-    `membership.init_store`.
-    """
-    names = [register.name for register in registers]
-    members = Members(number=1, targets=names, t=_checked_tolerance(t, names))
-    return drive(membership.init_store(Scope(names, store_id, random), members), _by_name(registers))
-
-
-def _checked_tolerance(t: int, names: Sequence[str]) -> int:
-    if len(set(names)) != len(names):
-        raise ValueError(f"two commit targets have one name: {', '.join(names)}")
-    if not 0 <= t < len(names):
-        raise ValueError(f"t={t}: of {len(names)} commit targets, 0 to {len(names) - 1} may be lost")
-    return t
-
-
-def _by_name(registers: Iterable[Register]) -> dict[str, Register]:
-    return {register.name: register for register in registers}
-
-
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -61,7 +32,7 @@ class Group:
     """
 
     def __init__(self, registers: Sequence[Register], view: View, random: Callable[[], str]) -> None:
-        self._registers = _by_name(registers)
+        self._registers = by_name(registers)
         self._view = view
         self._scope = Scope(tuple(self._registers), view.store_id, random)
         self._committed: dict[str, commit.Committed] = {}
@@ -79,7 +50,7 @@ class Group:
         Too few targets for a quorum are no error yet: `standings` tells, and `readmit` may mend it.
         """
         scope = Scope([register.name for register in registers], store_id, random)
-        return cls(registers, drive(survey(scope), _by_name(registers)), random)
+        return cls(registers, drive(survey(scope), by_name(registers)), random)
 
     # -- the targets ---------------------------------------------------------------------------------------
 
@@ -126,7 +97,7 @@ class Group:
 
     def change_members(self, targets: Sequence[str], t: int) -> None:
         """Make `targets`, all of them opened, the members; see `change.change_members`."""
-        t = _checked_tolerance(t, targets)
+        t = checked_tolerance(t, targets)
         self._drive(change.change_members(self._scope, targets, t))
         self.refresh()
 
@@ -193,12 +164,19 @@ class Group:
         """Put a delete mark on a save; its data stays until pruned. Raises NoSuchCheckpoint, InDoubt."""
         self._drive(marks.delete(self._scope, run, (session, ordinal), _now()))
 
+    def retire(self, run: str, saves: Sequence[SaveKey]) -> dict[SaveKey, marks.Retired]:
+        """Delete saves as a pruner does: not those that have a tag, or get one meanwhile; see `marks.retire`."""
+        return self._drive(marks.retire(self._scope, run, saves, _now()))
+
     def undelete(self, run: str, session: str, ordinal: int) -> None:
         """Undo every delete mark that stands on a save. Raises NoSuchCheckpoint, BeingCollected, InDoubt."""
         self._drive(marks.undelete(self._scope, run, (session, ordinal), _now()))
 
     def tag(self, run: str, session: str, ordinal: int, tag: str) -> None:
-        """Give a save a tag, and take it from any other save of the run. Raises NoSuchCheckpoint, InDoubt."""
+        """Give a save a tag, and take it from any other save of the run; see `marks.tag`.
+
+        Raises Conflict, BeingCollected, NoSuchCheckpoint, InDoubt.
+        """
         self._drive(marks.tag(self._scope, run, (session, ordinal), paths.check_label(tag), _now()))
 
     def untag(self, run: str, tag: str) -> None:

@@ -1,6 +1,7 @@
 """Stores on in-memory registers, for the tests of the protocol."""
 
-from manifests.group import Group, init_store
+from manifests.founding import init_store
+from manifests.group import Group
 from manifests.testing import MemoryRegister, save_manifest
 
 RUN = "r"

@@ -86,9 +86,48 @@ def without_notes(target):
 def test_what_has_been_collected_is_no_checkpoint_any_more():
     group, _, session, deletes = deleted()
     assert group.collect(RUN, (session, 1), deletes) == "collected"
-    for again in (lambda: group.collect(RUN, (session, 1), deletes), lambda: group.undelete(RUN, session, 1)):
-        with pytest.raises(manifests.NoSuchCheckpoint):
-            again()
+    with pytest.raises(manifests.NoSuchCheckpoint):
+        group.undelete(RUN, session, 1)
+    with pytest.raises(manifests.NoSuchCheckpoint):
+        group.collect(RUN, (session, 7), deletes)
+
+
+def test_what_another_collector_ended_counts_as_done():
+    group, _, session, deletes = deleted()
+    group.collect(RUN, (session, 1), deletes)
+    for clear in (False, True):
+        if clear:
+            group.clear(RUN)
+        assert group.collect(RUN, (session, 1), deletes) == "collected"
+        assert group.retire(RUN, [(session, 1)]) == {(session, 1): "gone"}
+
+
+def test_a_save_with_a_tag_is_neither_retired_nor_ended():
+    group, _ = new_group()
+    session = group.open_session(RUN)
+    for ordinal in (1, 2, 3):
+        save(group, session, ordinal)
+    group.tag(RUN, session, 1, "best")
+    one, two = (session, 1), (session, 2)
+    assert group.retire(RUN, [one, two]) == {one: "tagged", two: "deleted"}
+    assert group.retire(RUN, [two]) == {two: "deleted"}, "by another"
+    group.delete(RUN, *one)
+    assert group.collect(RUN, one, group.history(RUN).find(*one).deletes) == "kept"
+    group.undelete(RUN, *one)
+    assert [c.key for c in group.history(RUN).checkpoints] == [one, (session, 3)]
+    group.delete(RUN, *one)
+    group.untag(RUN, "best")
+    assert group.collect(RUN, one, group.history(RUN).find(*one).deletes) == "collected"
+
+
+def test_a_tagger_is_told_that_the_save_was_deleted():
+    group, _ = new_group()
+    session = group.open_session(RUN)
+    save(group, session, 1)
+    group.retire(RUN, [(session, 1)])
+    with pytest.raises(manifests.Conflict, match="has not got the tag best: it was deleted meanwhile"):
+        group.tag(RUN, session, 1, "best")
+    assert group.history(RUN).find(session, 1).tags == ()
 
 
 def test_a_buried_save_can_never_commit_and_keeps_its_lock():

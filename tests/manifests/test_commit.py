@@ -5,7 +5,8 @@ import pytest
 from groups import RUN, new_group, paths_under, save
 
 import manifests
-from manifests.group import Group, init_store
+from manifests.founding import init_store
+from manifests.group import Group
 from manifests.testing import MemoryRegister, save_manifest
 
 

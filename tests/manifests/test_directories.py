@@ -8,7 +8,8 @@ from groups import RUN, save
 
 import manifests
 from ckptstore.targets import TargetRegister, open_target
-from manifests.group import Group, init_store
+from manifests.founding import init_store
+from manifests.group import Group
 from manifests.testing import save_manifest, sealed_for
 
 

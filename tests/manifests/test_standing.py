@@ -6,7 +6,8 @@ from groups import RUN, new_group, registers, save
 
 import manifests
 from manifests import paths
-from manifests.group import Group, init_store
+from manifests.founding import init_store
+from manifests.group import Group
 from manifests.schema import Standing
 from manifests.seal import seal, unseal
 from manifests.testing import MemoryRegister, save_manifest

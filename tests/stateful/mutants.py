@@ -161,6 +161,29 @@ def an_undelete_does_not_look_again() -> Iterator[None]:
 
 
 @contextmanager
+def a_tagger_does_not_look_again() -> Iterator[None]:
+    """Report a save tagged when the mark is put, whoever deleted it meanwhile."""
+    with mock.patch.object(marks, "_refuse_deleted"):
+        yield
+
+
+@contextmanager
+def a_pruner_does_not_look_again() -> Iterator[None]:
+    """Report a save deleted when the mark is put, whoever gave it a tag meanwhile."""
+
+    def retire_at_once(scope: Scope, run: str, saves: Any, created: str) -> Steps[dict[Any, str]]:
+        (of,) = saves
+        _, checkpoint = yield from marks.find(scope, run, of)
+        if checkpoint.tags:
+            return {of: "tagged"}
+        yield from commit.put_mark(scope, run, Mark(kind="delete", of=of, created=created))
+        return {of: "deleted"}
+
+    with mock.patch.object(marks, "retire", retire_at_once):
+        yield
+
+
+@contextmanager
 def a_collector_does_not_look_again() -> Iterator[None]:
     """End a save as soon as it is said that its delete mark is being carried out."""
 

@@ -11,7 +11,8 @@ from explorer import Budget, Explorer, World
 
 from manifests import collect, commit, heal, marks, membership, quorum
 from manifests.errors import ManifestError
-from manifests.group import Group, init_store
+from manifests.founding import init_store
+from manifests.group import Group
 from manifests.history import History
 from manifests.quorum import Scope, View, with_view
 from manifests.reading import read_history
@@ -87,6 +88,25 @@ def undeleter(ordinal: int = 1, session: str = SESSION) -> Phase:
     return Phase(lambda scope: marks.undelete(scope, RUN, (session, ordinal), "now"), fact, VOTES)
 
 
+def tagger(ordinal: int = 1, session: str = SESSION) -> Phase:
+    """Give a save a tag."""
+
+    def fact(outcome: Any) -> Fact | None:
+        return ("tagged", (session, ordinal)) if outcome is None else None
+
+    return Phase(lambda scope: marks.tag(scope, RUN, (session, ordinal), "best", "now"), fact, VOTES)
+
+
+def retirer(ordinal: int = 1, session: str = SESSION) -> Phase:
+    """Delete a save as a pruner does."""
+    save = session, ordinal
+
+    def fact(outcome: Any) -> Fact | None:
+        return ("retired", save) if outcome == {save: "deleted"} else None
+
+    return Phase(lambda scope: marks.retire(scope, RUN, [save], "now"), fact, VOTES)
+
+
 def collector(ordinal: int = 1, session: str = SESSION) -> Phase:
     """End a save whose delete marks are all past their grace period."""
 
@@ -137,7 +157,7 @@ def reader() -> Phase:
 
 
 Reading = tuple[set[Save], set[Save], set[Save]]
-FACTS = ("committed", "voided", "deleted", "undeleted", "collected")
+FACTS = ("committed", "voided", "deleted", "undeleted", "collected", "tagged", "retired")
 
 
 # -- promises ----------------------------------------------------------------------------------------------
@@ -146,8 +166,8 @@ FACTS = ("committed", "voided", "deleted", "undeleted", "collected")
 class Promises:
     """Checks a world, through every set of targets that a reader may have to do with."""
 
-    def __init__(self, t: int, undeleting: frozenset[Save]) -> None:
-        self.t, self.undeleting = t, undeleting
+    def __init__(self, t: int, undeleting: frozenset[Save], pruning: frozenset[Save]) -> None:
+        self.t, self.undeleting, self.pruning = t, undeleting, pruning
         self._seen: dict[tuple[int, ...], list[Reading]] = {}
         self._ends: dict[tuple[tuple[int, ...], frozenset[Fact]], str | None] = {}
 
@@ -159,7 +179,7 @@ class Promises:
         won = [value for what, value in world.facts if what == "won"]
         saves["committed"] |= {save for save, _ in won}
         for live, dead, ended in self._readings(explorer, world.contents):
-            if lost := saves["committed"] - live - dead - (ended & saves["deleted"]):
+            if lost := saves["committed"] - live - dead - (ended & (saves["deleted"] | self.pruning)):
                 return f"lost: {lost} was reported committed"
             if back := (saves["voided"] | saves["collected"]) & (live | dead):
                 return f"back: {back} was reported voided or collected"
@@ -167,6 +187,10 @@ class Promises:
                 return f"back: {back} was reported deleted"
             if gone := saves["undeleted"] - live:
                 return f"gone: {gone} was reported undeleted"
+            if gone := saves["tagged"] - live - dead:
+                return f"gone: {gone} was reported tagged"
+        if both := saves["tagged"] & saves["retired"]:
+            return f"a pruner and a tagger were both told that they have {both}"
         return self._check_winners(won) or self._check_reads(explorer, world)
 
     @staticmethod
@@ -233,7 +257,7 @@ class Scenario:
     """N registers of which t may be lost, what acts on them, and how often each fault may happen.
 
     `committed`: save 1 is committed before anything else happens; `deleted`: and deleted. `undeleting`: the saves that
-    somebody tries to undelete. `coarse`: see `Explorer`. At most `attempts` are made by each operation.
+    somebody tries to undelete, `pruning`: those that a pruner may delete. `coarse`: see `Explorer`. At most `attempts` are made by each operation.
     """
 
     n: int
@@ -243,6 +267,7 @@ class Scenario:
     committed: bool = False
     deleted: bool = False
     undeleting: frozenset[Save] = frozenset()
+    pruning: frozenset[Save] = frozenset()
     coarse: bool = True
     attempts: int = 2
 
@@ -263,7 +288,7 @@ class Scenario:
             explorer = Explorer(
                 self.t, contents, self.actors, self.budget, facts, coarse=self.coarse, max_worlds=max_worlds
             )
-            promises = Promises(self.t, self.undeleting)
+            promises = Promises(self.t, self.undeleting, self.pruning)
             explorer.check, explorer.check_end = promises.check, promises.check_end
             explorer.run()
         return explorer

@@ -17,8 +17,10 @@ from scenarios import (
     deleter,
     reader,
     repairer,
+    retirer,
     saver,
     settler,
+    tagger,
     undeleter,
     voider,
 )
@@ -27,6 +29,7 @@ from tests.faults.report import Proof, keep
 
 DELETED = {"committed": True, "deleted": True, "attempts": 1}
 UNDELETING = frozenset({(SESSION, 1)})
+PRUNING = {"committed": True, "attempts": 1, "pruning": frozenset({(SESSION, 1)})}
 
 SAME_SESSION = {"S": [saver(step=1)], "Z": [saver(step=2)]}
 TWO_SESSIONS = {"S": [saver()], "Z": [saver(session="000002.two")]}
@@ -97,6 +100,12 @@ SMALL = {
     "two registers: a collector that clears, a writer that completes": Scenario(
         2, 1, {"C": [collector(), clearer()], "T": [settler()]}, Budget(late=1), **DELETED
     ),
+    "one register: a pruner, another's collector, a tagger, a death": Scenario(
+        1, 0, {"P": [retirer(), collector()], "C": [collector()], "T": [tagger()]}, Budget(crashes=1), **PRUNING
+    ),
+    "two registers: a pruner without grace, a tagger, a death": Scenario(
+        2, 1, {"P": [retirer(), collector()], "T": [tagger()]}, Budget(crashes=1), **PRUNING
+    ),
     "two registers: a saver, a burier that clears, a lost reply": Scenario(
         2, 1, {"S": [saver()], "B": [burier(), clearer()]}, Budget(lost=1, crashes=1), attempts=1
     ),
@@ -141,6 +150,9 @@ LARGE = {
     ),
     "three registers: a saver, a burier that clears, a late put": Scenario(
         3, 1, {"S": [saver()], "B": [burier(), clearer()]}, Budget(late=1), attempts=1
+    ),
+    "two registers: a pruner, another's collector that clears, a tagger": Scenario(
+        2, 1, {"P": [retirer(), collector()], "C": [collector(), clearer()], "T": [tagger()]}, Budget(), **PRUNING
     ),
     "two registers: two collectors that clear, a lost reply": Scenario(
         2, 1, {"C": [collector(), clearer()], "D": [collector(), clearer()]}, Budget(lost=1), **DELETED
@@ -217,6 +229,8 @@ BROKEN = [
     (mutants.a_mark_counts_on_one_target, "two registers: a delete, a wipe, a late put"),
     (mutants.an_undelete_does_not_look_again, "two registers: a collector that clears, an undeleter"),
     (mutants.a_collector_does_not_look_again, "two registers: a collector that clears, an undeleter"),
+    (mutants.a_tagger_does_not_look_again, "two registers: a pruner without grace, a tagger, a death"),
+    (mutants.a_pruner_does_not_look_again, "two registers: a pruner without grace, a tagger, a death"),
     (
         mutants.a_vote_that_vanished_is_not_missed,
         "request by request: a collector that clears, a reader",
