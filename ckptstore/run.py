@@ -13,7 +13,7 @@ from ckptstore.opened import Opened, shared
 from ckptstore.placement import Survives
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.retention import Keep, Retention, rules_for
-from ckptstore.selection import Selector, select_deleted, select_from
+from ckptstore.selection import Selector, select_deleted, select_from, select_tagged
 from ckptstore.targets import Reason
 from manifests import History, Manifest
 
@@ -247,8 +247,8 @@ class Run:
         return Checkpoint.of(found.manifest, sorted({*found.tags, tag}))
 
     def untag(self, tag: str) -> Checkpoint:
-        """Take a tag from the checkpoint that has it. Raises `NotFoundError` where none has."""
-        found = select_from(self._history(), Selector(tag=check_tag(tag)))
+        """Take a tag from the checkpoint that has it, be it deleted. Raises `NotFoundError` where none has."""
+        found = select_tagged(self._history(), check_tag(tag))
         with protocol_errors():
             self._opened.group.untag(self.name, tag)
         return Checkpoint.of(found.manifest, [each for each in found.tags if each != tag])

@@ -18,7 +18,16 @@ from ckptstore.opened import Opened
 from ckptstore.protocolerrors import protocol_errors
 from manifests import Checkpoint, History, Manifest, Problem, paths
 
-__all__ = ["Selector", "key_of", "refuse_lost_votes", "select", "select_all", "select_deleted", "select_from"]
+__all__ = [
+    "Selector",
+    "key_of",
+    "refuse_lost_votes",
+    "select",
+    "select_all",
+    "select_deleted",
+    "select_from",
+    "select_tagged",
+]
 
 
 @dataclass(frozen=True)
@@ -112,6 +121,14 @@ def select_deleted(history: History, selector: Selector) -> Checkpoint:
         return matching[-1]
     message = f"run {history.run} has no deleted checkpoint {selector}"
     raise NotFoundError(message, hint=f"see what was deleted: ckpt ls --deleted --run {history.run}", run=history.run)
+
+
+def select_tagged(history: History, tag: str) -> Checkpoint:
+    """The checkpoint with a tag, a live one before a deleted one. Raises `NotFoundError`."""
+    deleted = [checkpoint for checkpoint in history.deleted if tag in checkpoint.tags]
+    if deleted and tag not in history.tags:
+        return deleted[-1]
+    return select_from(history, Selector(tag=tag))
 
 
 def select_all(history: History, selector: Selector | None) -> list[Checkpoint]:

@@ -37,6 +37,7 @@ def list_deleted(call: Call, runs: list[str], *, with_run: bool) -> int:
             "bytes": w.checkpoint.bytes,
             "seconds": w.seconds,
             "used": w.used,
+            "tags": w.tags,
         }
         for w in found
     ]
@@ -53,6 +54,6 @@ def _row(waiting: "Waiting") -> list[str]:
         "" if manifest.step is None else str(manifest.step),
         size(manifest.bytes),
         age(manifest.created),
-        data_stays(waiting.seconds, used=waiting.used),
+        data_stays(waiting.seconds, used=waiting.used, tags=waiting.tags),
         key,
     ]

@@ -123,7 +123,11 @@ def _tell(call: Call, report: "PruneReport") -> None:
         [*_names(c.checkpoint), _plan(c, ended), ", ".join(c.reasons) or "no rule keeps it"] for c in report.choices
     ]
     rows += [
-        [*_names(w.checkpoint), "deleted", f"its data stays {data_stays(w.seconds, used=w.used)}"]
+        [
+            *_names(w.checkpoint),
+            "deleted",
+            f"its data stays {data_stays(w.seconds, used=w.used, tags=w.tags)}",
+        ]
         for w in report.waiting
     ]
     rows += [[*_names(c), "remove", "deleted, past its grace period"] for c in report.ended if c.key not in deleted]
@@ -166,7 +170,7 @@ def _sum_up(call: Call, report: "PruneReport") -> int:
         dry_run=report.dry_run,
         kept=[_fields(c.checkpoint, reasons=c.reasons) for c in report.choices if c.keep],
         deleted=[_fields(checkpoint) for checkpoint in report.deleted],
-        waiting=[_fields(w.checkpoint, seconds=w.seconds, used=w.used) for w in report.waiting],
+        waiting=[_fields(w.checkpoint, seconds=w.seconds, used=w.used, tags=w.tags) for w in report.waiting],
         removed=[_fields(checkpoint) for checkpoint in report.ended],
         given_up=[f"{session}.{ordinal:06d}" for session, ordinal in report.given_up],
         objects=report.removal.objects,

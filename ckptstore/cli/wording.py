@@ -61,10 +61,12 @@ def time_left(seconds: float) -> str:
     return duration(seconds)
 
 
-def data_stays(seconds: float | None, *, used: bool) -> str:
+def data_stays(seconds: float | None, *, used: bool, tags: Sequence[str] = ()) -> str:
     """For how long a deleted checkpoint keeps its data: `for 23 h 59 min`."""
     if used:
         return "while another checkpoint uses it"
+    if tags:
+        return f"while it has the tag {' and '.join(tags)}"
     if seconds is None:
         return "for how long can't be told"
     return f"for {time_left(seconds)}" if seconds else "till the next prune"

@@ -22,6 +22,9 @@ from manifests import Checkpoint, paths
 CLOCK_MARGIN = 0.1
 """How much longer than the grace period an orphan is left: clocks of two targets may run apart so much meanwhile."""
 
+AT_ONCE = 16
+"""Checkpoints that are deleted between two looks at the run: each look costs a request for each manifest and mark."""
+
 __all__ = ["PruneReport", "Waiting", "prune"]
 
 
@@ -72,10 +75,7 @@ def _foresee(opened: Opened, report: PruneReport, observer: Observer) -> None:
 
 def _carry_out(opened: Opened, report: PruneReport, observer: Observer) -> None:
     """Put the delete marks, then remove what is past its grace period as it stands with them."""
-    for checkpoint in report.deleted:
-        with protocol_errors():
-            opened.group.delete(report.run, *checkpoint.key)
-        observer(Progress("prune", 1, len(report.deleted)))
+    _delete(opened, report, observer)
     before = _orphan_times(opened, report)
     history, ages = read_run(opened, report.run)
     find_ended(report, history, ages)
@@ -88,6 +88,17 @@ def _carry_out(opened: Opened, report: PruneReport, observer: Observer) -> None:
     _sweep(opened, report, before)
     with protocol_errors():
         opened.group.clear(report.run)
+
+
+def _delete(opened: Opened, report: PruneReport, observer: Observer) -> None:
+    """Put the delete marks, but on what got a tag meanwhile; what another prune removed meanwhile is done."""
+    planned = report.deleted
+    for at in range(0, len(planned), AT_ONCE):
+        part = planned[at : at + AT_ONCE]
+        with protocol_errors():
+            fates = opened.group.retire(report.run, [checkpoint.key for checkpoint in part])
+        report.settle(fates)
+        observer(Progress("prune", len(part), len(planned)))
 
 
 def _orphan_times(opened: Opened, report: PruneReport) -> dict[str, datetime]:

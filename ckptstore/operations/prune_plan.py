@@ -97,7 +97,7 @@ def find_ended(report: PruneReport, history: History, ages: Ages) -> None:
     about_to_be = [c for c in history.checkpoints if c.key in just_deleted and not grace]
     for checkpoint in sorted((*history.deleted, *about_to_be), key=_begun):
         age = _age(checkpoint, ages)
-        if age >= grace and checkpoint.key not in used and not report.blocked:
+        if age >= grace and checkpoint.key not in used and not checkpoint.tags and not report.blocked:
             report.ended.append(checkpoint)
         elif checkpoint.key not in just_deleted:
             report.waiting.append(Waiting(checkpoint, max(grace - age, 0.0), checkpoint.key in used))

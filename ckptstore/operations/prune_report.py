@@ -1,5 +1,6 @@
 """What a prune tells: of each checkpoint whether it stays, and what is removed, waits, or had to be left."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ckptstore.operations.keeping import Choice
@@ -7,18 +8,30 @@ from ckptstore.operations.removal import Removal
 from ckptstore.retention import Retention
 from ckptstore.selection import key_of
 from manifests import Checkpoint
+from manifests.marks import Retired
 from manifests.paths import SaveKey
+
+_SPARED: Mapping[Retired | None, str] = {
+    "tagged": "it got a tag meanwhile",
+    "doubted": "whether it has a tag can't be read",
+}
+"""Why a checkpoint that was to be deleted stays."""
 
 __all__ = ["PruneReport", "Waiting"]
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """A deleted checkpoint that keeps its data: for so many `seconds` (None: not known), or as long as `used`."""
+    """A deleted checkpoint that keeps its data: for so many `seconds` (None: not known), or while `used` or tagged."""
 
     checkpoint: Checkpoint
     seconds: float | None
     used: bool = False
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Those that keep its data."""
+        return self.checkpoint.tags
 
 
 @dataclass(repr=False)
@@ -57,6 +70,15 @@ class PruneReport:
         told = ", ".join(f"{what}={[_name(each) for each in them[-5:]]}" for what, them in named.items())
         more = f"removed={self.removal.objects}, left={len(self.left)}, dry_run={self.dry_run}"
         return f"PruneReport(run={self.run!r}, {told}, {more})"
+
+    def settle(self, fates: Mapping[SaveKey, Retired]) -> None:
+        """Take up what became of checkpoints to be deleted: some have a tag by now, some another prune has removed."""
+        told = [(choice, fates.get(choice.checkpoint.key)) for choice in self.choices]
+        self.choices = [
+            Choice(choice.checkpoint, (_SPARED[fate],)) if fate in _SPARED else choice
+            for choice, fate in told
+            if fate != "gone"
+        ]
 
     @property
     def failed(self) -> list[str]:
