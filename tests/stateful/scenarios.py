@@ -185,13 +185,16 @@ class Promises:
                 return f"back: {back} was reported voided or collected"
             if back := (saves["deleted"] & live) - self.undeleting:
                 return f"back: {back} was reported deleted"
-            if gone := saves["undeleted"] - live:
-                return f"gone: {gone} was reported undeleted"
-            if gone := saves["tagged"] - live - dead:
-                return f"gone: {gone} was reported tagged"
+            if gone := (saves["undeleted"] - live) | (saves["tagged"] - live - dead):
+                return f"gone: {gone} was reported undeleted or tagged"
+        return self._check_winners(won) or self._check_pruned(saves) or self._check_reads(explorer, world)
+
+    @staticmethod
+    def _check_pruned(saves: dict[str, set[Save]]) -> str | None:
+        """Check that what was reported tagged was not reported deleted by a pruner."""
         if both := saves["tagged"] & saves["retired"]:
-            return f"a pruner and a tagger were both told that they have {both}"
-        return self._check_winners(won) or self._check_reads(explorer, world)
+            return f"a tagger and a pruner were both told that they have {both}"
+        return None
 
     @staticmethod
     def _check_winners(won: Sequence[tuple[Save, int]]) -> str | None:
@@ -257,7 +260,8 @@ class Scenario:
     """N registers of which t may be lost, what acts on them, and how often each fault may happen.
 
     `committed`: save 1 is committed before anything else happens; `deleted`: and deleted. `undeleting`: the saves that
-    somebody tries to undelete, `pruning`: those that a pruner may delete. `coarse`: see `Explorer`. At most `attempts` are made by each operation.
+    somebody tries to undelete, `pruning`: those that a pruner may delete. `coarse`: see `Explorer`. At most `attempts`
+    are made by each operation.
     """
 
     n: int
