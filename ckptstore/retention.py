@@ -12,6 +12,8 @@ __all__ = ["Keep", "Retention", "parse_duration", "rules_for"]
 
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*(s|m|h|d|w)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_MOST_DAYS = 36500
+"""The longest duration: 100 years. What time it was a grace period ago must be in the calendar, from year 1 on."""
 
 
 class Retention(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -23,6 +25,7 @@ class Retention(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields
     keep_tags    those with one of these tags; alone: those with any tag, and no other
     grace        for how long a deleted checkpoint keeps its data, by the clocks of the targets
     automatic    prune after every save by these rules
+    read_data    before anything is deleted read every byte of what will be the latest, not only a sample
 
     Raises `ConfigError` naming the key.
     """
@@ -33,6 +36,7 @@ class Retention(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields
     keep_tags: list[str] = []
     grace: str = "24h"
     automatic: bool = False
+    read_data: bool = False
 
     def __post_init__(self) -> None:
         for key, number, least in (("keep_last", self.keep_last, 0), ("keep_every", self.keep_every, 1)):
@@ -121,7 +125,10 @@ def parse_duration(text: str, key: str) -> float:
     """Seconds of `90s`, `30m`, `24h`, `7d`, `2w`, or `0`. Raises `ConfigError` for the key of `[retention]`."""
     match = _DURATION.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is not None:
-        return float(match[1]) * _SECONDS[match[2]]
+        seconds = float(match[1]) * _SECONDS[match[2]]
+        if seconds > _MOST_DAYS * _SECONDS["d"]:
+            raise _wrong(key, text, f"at most {_MOST_DAYS}d (100 years) is wanted", f"{key} = '3650d', say")
+        return seconds
     if isinstance(text, str) and text.strip() == "0":
         return 0.0
     raise _wrong(key, text, f"a number with one of {', '.join(_SECONDS)} is wanted, as in '24h'", f"{key} = '7d', say")

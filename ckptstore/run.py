@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from ckptstore.checkpoint import Checkpoint, Which, selector_of
 from ckptstore.config import Config
-from ckptstore.errors import CkptStoreError
 from ckptstore.events import Observer, ignore
 from ckptstore.names import check_tag
 from ckptstore.notices import PruneFailedWarning, warner
@@ -109,11 +108,9 @@ class Run:
         from ckptstore.dcp.together import leads
 
         if self.config.retention.automatic and leads(process_group):
-            try:
-                left = (report := self.prune()).left + report.notes
-            except CkptStoreError as error:
-                left = [str(error)]
-            if left:
+            from ckptstore.operations.automatic import prune_after_save
+
+            if left := prune_after_save(self.config, self.name):
                 message = f"run {self.name} could not be pruned of everything: {'; '.join(left)}"
                 warn(PruneFailedWarning(message))
         return Checkpoint.of(manifest)
@@ -219,7 +216,8 @@ class Run:
         """Delete what the rules don't keep; remove what was deleted, given up or orphaned a grace period ago.
 
         `rules`, or `keep_last=3` and the other fields of `Retention`; else those of store.toml. `sweep_only`: delete
-        nothing live. `read_data`: first read every byte of what will be the latest. Raises as `operations.prune`.
+        nothing live. `read_data`: first read every byte of what will be the latest, as `[retention] read_data` says;
+        else a sample. Raises as `operations.prune`.
         """
         from ckptstore.operations.prune import prune
 
@@ -229,7 +227,7 @@ class Run:
             rules_for(self.config.retention, rules, keep, sweep_only=sweep_only),
             sweep_only=sweep_only,
             dry_run=dry_run,
-            read_data=read_data,
+            read_data=read_data or self.config.retention.read_data,
             allow_nothing=unsafe_allow_remove_all,
             strict_tags=rules is not None or bool(keep.get("keep_tags")),
             observer=observer,

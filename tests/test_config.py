@@ -196,6 +196,8 @@ def test_made_in_python_it_is_checked_too():
         ("automatic = true", ["retention.automatic", "keep_last"]),
         ("automatic = true\nkeep_last = 0", ["retention.automatic", "keep_last"]),
         ('grace = "soon"', ["retention.grace"]),
+        ('grace = "999999d"', ["retention.grace", "36500d"]),
+        ('keep_within = "999999999w"', ["retention.keep_within", "36500d"]),
     ],
 )
 def test_a_wrong_setting_names_its_file(tmp_path, line, words):

@@ -155,6 +155,20 @@ def test_a_tolerant_run_is_a_run(run):
     assert tolerant.prune(ckptstore.Retention(keep_last=1)).left == []
 
 
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_whatever_automatic_pruning_raises_fails_no_save(tmp_path, monkeypatch, asynchronous):
+    def broken(*_, **__):
+        raise OverflowError("no such date")
+
+    monkeypatch.setattr("ckptstore.operations.automatic.prune", broken)
+    retention = ckptstore.Retention(keep_last=1, automatic=True)
+    run = ckptstore.open(make_store(tmp_path, retention=retention).config).run("r")
+    save = (lambda *a, **k: run.save_async(*a, **k).result()) if asynchronous else run.save
+    with pytest.warns(UserWarning, match="could not be pruned of everything: no such date"):
+        saved = save({"w": torch.ones(10)}, step=1)
+    assert saved.step == run.latest().step == 1
+
+
 def test_automatic_pruning_keeps_as_many_as_were_asked_for_where_one_is_lost(tmp_path):
     retention = ckptstore.Retention(keep_last=2, automatic=True)
     store = make_store(tmp_path, retention=retention)

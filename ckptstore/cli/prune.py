@@ -56,11 +56,11 @@ def prune(
     [retention] in store.toml count. What is deleted can be taken back with `ckpt undelete` for a grace period; a
     later prune removes its data, and with it what crashed saves left.
 
-    Nothing is deleted unless what will be the latest loads, and survives what it did when it was written: else
-    `ckpt repair` comes first (--sweep needs only that it loads). Of --keep-last, a checkpoint that is lost doesn't
-    count: it is kept, and an older one in its place. Targets out of reach are taken to hold what they held, and
-    named. Exits 1 where something had to be left or the latest waits for a repair, 4 where the latest is lost, 5
-    where targets out of reach decide that.
+    Nothing is deleted unless what will be the latest loads (64 MiB of it are read, or all with --read-data), and
+    survives what it did when it was written: else `ckpt repair` comes first (--sweep needs only that it loads). Of
+    --keep-last, a checkpoint that is lost doesn't count: it is kept, and an older one in its place. Targets out of
+    reach are taken to hold what they held, and named. Exits 1 where something had to be left or the latest waits
+    for a repair, 4 where the latest is lost, 5 where targets out of reach decide that.
     """
     keep: dict[str, Any] = {
         "keep_last": keep_last,

@@ -42,11 +42,11 @@ def prune(
 ) -> PruneReport:
     """Prune one run. `sweep_only`: delete nothing that is live. `read_data`: read back all of the latest first.
 
-    `strict_tags`: a tag in the rules that no checkpoint has is a slip of the pen. Of those kept by `keep_last` one that
-    is lost doesn't count: an older one is kept in its place. Raises `UsageError` for rules that keep nothing,
-    `NotFoundError` for such a tag; of the checkpoint that would be left as the latest `CorruptError` where it doesn't
-    load, `OutOfReach` where that can't be told, and `ToleranceError` where it survives less than as it was written, so
-    that a repair comes first (a sweep deletes nothing and goes on); `CommitInDoubt`.
+    Without, a sample. `strict_tags`: a tag in the rules that no checkpoint has is a slip of the pen. Of those kept by
+    `keep_last` one that is lost doesn't count: an older one is kept in its place. Raises `UsageError` for rules that
+    keep nothing, `NotFoundError` for such a tag; of the checkpoint that would be left as the latest `CorruptError`
+    where it doesn't load, `OutOfReach` where that can't be told, and `ToleranceError` where it survives less than as
+    it was written, so that a repair comes first (a sweep deletes nothing and goes on); `CommitInDoubt`.
     """
     if not (rules.has_rules or sweep_only):
         hint = "ckpt prune --keep-last 3, or run.prune(keep_last=3), or [retention] in store.toml"
@@ -113,14 +113,15 @@ def _orphan_times(opened: Opened, report: PruneReport) -> dict[str, datetime]:
         if isinstance(reply, TargetError):
             report.removal.failed[name] = reply.message
         else:
-            times[name] = reply - grace
+            times[name] = reply.now - grace
+            report.removal.failed |= {f"{name}: {path}": error.message for path, error in reply.left.items()}
     return times
 
 
 def _end(opened: Opened, report: PruneReport, checkpoint: Checkpoint, ages: Ages) -> bool:
     """End one deleted save. False: it was undeleted, or can't be read for certain any more."""
     grace = report.rules.grace_seconds
-    past = [random for random in checkpoint.deletes if ages.youngest.get(mark_name(checkpoint, random), 0.0) >= grace]
+    past = [random for random in checkpoint.deletes if ages.youngest(mark_name(checkpoint, random)) >= grace]
     with protocol_errors():
         return opened.group.collect(report.run, checkpoint.key, past) == "collected"
 

@@ -18,6 +18,9 @@ from manifests.paths import SaveKey
 
 LOOKS = 3  # at a run in which another prune is under way
 
+SAMPLE = 64 * 2**20
+"""Bytes of what will be the latest that are read before anything is deleted: all of it where it is no larger."""
+
 __all__ = ["Options", "deleted_in", "find_ended", "make_plan", "mark_name", "read_run"]
 
 
@@ -67,7 +70,7 @@ def deleted_in(opened: Opened, run: str, rules: Retention) -> list[Waiting]:
 
 def _age(checkpoint: Checkpoint, ages: Ages) -> float:
     """For how many seconds it has been deleted: by the mark that was put first, by the clock that says least."""
-    return max((ages.youngest.get(mark_name(checkpoint, random), 0.0) for random in checkpoint.deletes), default=0.0)
+    return max((ages.youngest(mark_name(checkpoint, random)) for random in checkpoint.deletes), default=0.0)
 
 
 def _choose(report: PruneReport, history: History, ages: Ages, options: Options) -> None:
@@ -75,7 +78,7 @@ def _choose(report: PruneReport, history: History, ages: Ages, options: Options)
     if options.sweep_only:
         report.choices = [Choice(checkpoint, ("nothing live is deleted",)) for checkpoint in history.checkpoints]
         return
-    committed = {c.key: ages.oldest.get(paths.manifest_name(*c.key, version=1), 0.0) for c in history.checkpoints}
+    committed = {c.key: ages.since_put(paths.manifest_name(*c.key, version=1)) for c in history.checkpoints}
     report.choices = choose(
         history.checkpoints,
         report.rules,
@@ -101,7 +104,7 @@ def find_ended(report: PruneReport, history: History, ages: Ages) -> None:
             report.ended.append(checkpoint)
         elif checkpoint.key not in just_deleted:
             report.waiting.append(Waiting(checkpoint, max(grace - age, 0.0), checkpoint.key in used))
-    report.given_up = [key for key in history.begun if ages.youngest.get(paths.begun_name(*key), 0.0) >= grace]
+    report.given_up = [key for key in history.begun if ages.youngest(paths.begun_name(*key)) >= grace]
 
 
 def _begun(checkpoint: Checkpoint) -> tuple[tuple[int, str], int]:
@@ -138,11 +141,16 @@ def _decide(
 
 def _look_at_latest(opened: Opened, report: PruneReport, history: History, options: Options) -> CkptStoreError | None:
     latest = report.kept[-1]
-    health = check(opened, history, latest, 1.0 if options.read_data else 0.0)
+    health = check(opened, history, latest, 1.0 if options.read_data else _sample(latest))
     if silent := silent_targets(health):
         reason = f"{' and '.join(silent)} out of reach, taken to hold what they held"
         report.notes.append(f"{health.name}, the latest to be kept: {reason}")
     return fault_of_latest(opened, latest, health, whole=not options.sweep_only)
+
+
+def _sample(checkpoint: Checkpoint) -> float:
+    """Which part of its stripes is read where not all are wanted."""
+    return min(1.0, SAMPLE / max(checkpoint.bytes, 1))
 
 
 def _look_at_others(

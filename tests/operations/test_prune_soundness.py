@@ -1,11 +1,14 @@
 """A prune looks at what it keeps: nothing goes while the latest is hurt, and what is lost stands for nothing."""
 
+import msgspec
 import pytest
 
-from ckptstore.errors import OutOfReach, ToleranceError
+from ckptstore.errors import CorruptError, OutOfReach, ToleranceError
+from ckptstore.operations import prune_plan
 from ckptstore.operations.prune import PruneReport, prune
 from ckptstore.retention import Retention
 from ckptstore.selection import Selector
+from ckptstore.store import Run
 from ckptstore.targets.fault import unavailable
 from manifests import Manifest
 from tests.operations.test_prune import DAY, pass_time, pruned, saved, state, steps
@@ -70,6 +73,45 @@ def test_rot_in_the_latest_is_found_where_every_byte_is_read(store):
     with pytest.raises(ToleranceError, match="nothing was deleted"):
         pruned(store, keep_last=1, read_data=True)
     assert steps(store) == [1, 2]
+
+
+def test_a_small_latest_is_read_back_unasked(store):
+    """Rot beyond what the code survives, with every size as it was: a listing sees nothing of it."""
+    *_, latest = saved(store, 1, 2)
+    for fragment in store.fragments(latest)[:3]:
+        store.flip(fragment)
+    for dry_run in (True, False):
+        with pytest.raises(CorruptError, match="nothing was deleted"):
+            pruned(store, keep_last=1, dry_run=dry_run)
+    assert steps(store) == [1, 2]
+
+
+def test_of_a_large_latest_a_part_is_read_and_all_where_that_is_asked_for(store, monkeypatch):
+    saved(store, 1, 2, 3)
+
+    def read(**options) -> int:
+        for meter in store.meters.values():
+            meter.reset()
+        pruned(store, keep_last=1, dry_run=True, **options)
+        return sum(meter.requests["get_into"] + meter.requests["get"] for meter in store.meters.values())
+
+    whole = read(read_data=True)
+    assert read() == whole
+    monkeypatch.setattr(prune_plan, "SAMPLE", 0)
+    assert read() < whole
+    assert read(read_data=True) == whole
+
+
+def test_settings_can_ask_for_every_byte(store, monkeypatch):
+    monkeypatch.setattr(prune_plan, "SAMPLE", 0)
+    *_, latest = saved(store, 1, 2)
+    store.flip(store.fragments(latest)[0])
+    run = Run(msgspec.structs.replace(store.config, retention=Retention(keep_last=1, read_data=True)), RUN)
+    with pytest.raises(ToleranceError, match="nothing was deleted"):
+        run.prune()
+    with pytest.raises(ToleranceError, match="nothing was deleted"):
+        run.prune(keep_last=1)
+    assert [c.manifest.step for c in Run(store.config, RUN).prune(keep_last=1).deleted] == [1]
 
 
 def test_a_latest_that_was_saved_onto_fewer_targets_is_as_it_was_saved(tmp_path):

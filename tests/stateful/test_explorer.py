@@ -151,9 +151,6 @@ LARGE = {
     "three registers: a saver, a burier that clears, a late put": Scenario(
         3, 1, {"S": [saver()], "B": [burier(), clearer()]}, Budget(late=1), attempts=1
     ),
-    "two registers: a pruner, another's collector that clears, a tagger": Scenario(
-        2, 1, {"P": [retirer(), collector()], "C": [collector(), clearer()], "T": [tagger()]}, Budget(), **PRUNING
-    ),
     "two registers: two collectors that clear, a lost reply": Scenario(
         2, 1, {"C": [collector(), clearer()], "D": [collector(), clearer()]}, Budget(lost=1), **DELETED
     ),
