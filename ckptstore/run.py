@@ -110,8 +110,7 @@ class Run:
         if self.config.retention.automatic and leads(process_group):
             from ckptstore.operations.automatic import prune_after_save
 
-            if left := prune_after_save(self.config, self.name):
-                message = f"run {self.name} could not be pruned of everything: {'; '.join(left)}"
+            if message := prune_after_save(self.config, self.name):
                 warn(PruneFailedWarning(message))
         return Checkpoint.of(manifest)
 
@@ -216,8 +215,7 @@ class Run:
         """Delete what the rules don't keep; remove what was deleted, given up or orphaned a grace period ago.
 
         `rules`, or `keep_last=3` and the other fields of `Retention`; else those of store.toml. `sweep_only`: delete
-        nothing live. `read_data`: first read every byte of what will be the latest, as `[retention] read_data` says;
-        else a sample. Raises as `operations.prune`.
+        nothing live. `read_data`: first read all of what will be the latest, no sample. Raises as `operations.prune`.
         """
         from ckptstore.operations.prune import prune
 

@@ -7,8 +7,8 @@ from ckptstore.operations.prune import prune
 __all__ = ["prune_after_save"]
 
 
-def prune_after_save(config: Config, run: str) -> list[str]:
-    """Prune a run by the settings of its store; return what there is to say, nothing where all went well.
+def prune_after_save(config: Config, run: str) -> str:
+    """Prune a run by the settings of its store; return what there is to say, "" where all went well.
 
     The save is committed by now: whatever goes wrong here, nothing may look as if it were not.
     """
@@ -16,5 +16,7 @@ def prune_after_save(config: Config, run: str) -> list[str]:
     try:
         report = prune(shared(config), run, rules, read_data=rules.read_data, strict_tags=False)
     except Exception as error:  # noqa: BLE001
-        return [str(error) or type(error).__name__]
-    return report.left + report.notes
+        left = [str(error) or type(error).__name__]
+    else:
+        left = report.left + report.notes
+    return f"run {run} could not be pruned of everything: {'; '.join(left)}" if left else ""
