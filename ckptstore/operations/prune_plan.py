@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ckptstore.errors import CkptStoreError, OutOfReach
+from ckptstore.errors import AccessDenied, CkptStoreError, OutOfReach
 from ckptstore.opened import Opened
 from ckptstore.operations.ages import Ages, vote_ages
 from ckptstore.operations.keeping import Choice, choose
@@ -62,7 +62,7 @@ def deleted_in(opened: Opened, run: str, rules: Retention) -> list[Waiting]:
     used = _used(history.checkpoints)
     try:
         ages = vote_ages(opened, run)
-    except OutOfReach:
+    except (OutOfReach, AccessDenied):
         return [Waiting(checkpoint, None, checkpoint.key in used) for checkpoint in history.deleted]
     left = [max(rules.grace_seconds - _age(checkpoint, ages), 0.0) for checkpoint in history.deleted]
     return [Waiting(c, seconds, c.key in used) for c, seconds in zip(history.deleted, left, strict=True)]
