@@ -25,7 +25,7 @@ test: $(READY) ## lint, types and every test that CI runs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 3 --dist loadfile
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test-localstack: $(READY) ## the conformance suite against LocalStack, in an environment of its own
 	$(PYTHON) localstack/setup_localstack.py

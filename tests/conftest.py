@@ -2,6 +2,7 @@
 
 import signal
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("ckptstore", deadline=None)  # a busy machine is no failure
@@ -9,3 +10,17 @@ settings.load_profile("ckptstore")
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """Also where the tests run behind `&` in a script, which has SIGINT ignored, by every child as well."""
+
+LONG = (
+    "test_scale.py",
+    "test_resume.py",
+    "test_ranks.py",
+    "test_storage_ranks.py",
+    "test_explorer.py",
+    "test_lives.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take long on their own go first: at the end all but one process would wait for the last of them."""
+    items.sort(key=lambda item: item.path.name not in LONG)

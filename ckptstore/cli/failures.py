@@ -56,8 +56,13 @@ _HINTS: dict[type[CkptStoreError], str] = {  # the first that fits, for errors t
 }
 
 
+SIGNALLED: list[KeyboardInterrupt] = []
+"""What the first signal raised, once there was one: whatever fails after it does because of it."""
+
+
 def failure_of(error: BaseException) -> Failure:
     """What to tell of an error, and the exit code."""
+    error = SIGNALLED[0] if SIGNALLED else error
     if isinstance(error, KeyboardInterrupt):
         kind, code = ("Terminated", TERMINATED) if isinstance(error, Terminated) else ("Interrupted", INTERRUPTED)
         return Failure(kind, kind.lower(), "run it again: what was not finished is not to be seen anywhere", code)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
-from ckptstore.cli.failures import INTERRUPTED, TERMINATED, Terminated, failure_of
+from ckptstore.cli.failures import INTERRUPTED, SIGNALLED, TERMINATED, Terminated, failure_of
 
 __all__ = ["leave", "stop_on_signals"]
 
@@ -39,7 +39,8 @@ def leave(perform: Callable[[], int]) -> int:
 def _first(signum: int, _frame: FrameType | None) -> None:
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, _second)
-    raise Terminated if signum == signal.SIGTERM else KeyboardInterrupt
+    SIGNALLED.append(Terminated() if signum == signal.SIGTERM else KeyboardInterrupt())
+    raise SIGNALLED[0]
 
 
 def _second(signum: int, _frame: FrameType | None) -> None:

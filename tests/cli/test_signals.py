@@ -79,3 +79,18 @@ def test_help_exits_well(line):
     done = subprocess.run([sys.executable, "-m", "ckptstore.cli", *line], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout
+
+
+def test_what_fails_after_a_signal_is_told_as_the_signal(ckpt):
+    """Threads that are told to end, or a cleaning up that fails, may raise in the place of what the signal raised."""
+    script = (
+        "import os, signal, sys; from ckptstore.operations import doctor; from ckptstore import cli\n"
+        "def examine(opened):\n"
+        "    try: os.kill(os.getpid(), signal.SIGTERM); signal.sigtimedwait([], 5)\n"
+        "    except KeyboardInterrupt: raise RuntimeError('cannot schedule new futures after shutdown') from None\n"
+        "doctor.examine = examine\n"
+        f"sys.argv = ['ckpt', 'doctor', '--json', '--store', {str(ckpt.path)!r}]\n"
+        "sys.exit(cli.main())"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, json.loads(done.stdout)["kind"]) == (143, "Terminated"), done.stderr
