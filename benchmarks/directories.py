@@ -17,6 +17,8 @@ from ckptstore.config import Config
 SIZE = 1024 * MIB
 THREADS = (1, 2, 4)
 COPIES = 3  # m + 1 of 4+2: what survives as many losses
+PLACES = (("tmpfs", "/dev/shm", (False,)), ("disk", ".", (True, False)))
+"""Where, below which folder, and with fsync or without: it means nothing on tmpfs."""
 Found = dict[str, Figures]
 
 __all__ = ["measure"]
@@ -26,7 +28,7 @@ def measure() -> Section:
     """Every place, number of ranks and way to sync."""
     saves: dict[str, Found] = {}
     loads: dict[str, Found] = {}
-    for place, base, syncs in (("tmpfs", "/dev/shm", (False,)), ("disk", ".", (True, False))):
+    for place, base, syncs in PLACES:
         for world in (1, 2):
             for fsync in syncs:
                 title = f"{place}, {world} rank{'s' if world > 1 else ''}{', fsync' if fsync else ''}"
