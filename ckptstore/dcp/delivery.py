@@ -11,7 +11,7 @@ from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPla
 from ckptstore.dcp.objects import to_torch_zip
 from ckptstore.dcp.sharing import Sharing, key_of_item
 from ckptstore.dcp.tensors import dtype_name, torch_dtype
-from ckptstore.errors import CkptStoreError, DtypeMismatch
+from ckptstore.errors import DtypeMismatch
 from ckptstore.load.plan import Request, Shard, box_runs
 from ckptstore.load.scatter import Destination, destination, staged_bytes
 from ckptstore.source import Source, batches
@@ -52,10 +52,11 @@ def deliver(
 
     Where another rank failed to read what is shared it returns early: that rank's error fails the load on all.
     """
-    cast = allow_cast or bool(getattr(planner, "allow_cast", False))
-    places = source.locate([(item.storage_index.fqn, tuple(item.storage_index.offset or ())) for item in plan.items])
-    found = zip(plan.items, places, strict=True)
-    wanted = [_wanted(planner, item, *place, cast) for item, place in found if item.type is LoadItemType.TENSOR]
+    try:
+        wanted = _all_wanted(source, plan, planner, allow_cast or bool(getattr(planner, "allow_cast", False)))
+    except Exception as error:
+        sharing.tell(error)
+        raise
     if not getattr(planner, "allow_cast", False):  # a planner that casts has warned already
         _warn_of_casts(wanted)
     if _deliver_shared(source, wanted, planner, sharing):
@@ -79,22 +80,35 @@ def _deliver_shared(source: Source, wanted: Sequence[_Wanted], planner: LoadPlan
     """In groups of at most the window, the same on all ranks; each reads its part. False where a rank failed."""
     by_key = {key_of_item(each.item): each for each in wanted}
     shared = [by_key[key] for key in sharing.owners]
+    failure: Exception | None = None
     for batch in batches(shared, _nbytes, source.opened.config.window_bytes):
         placed = {key_of_item(each.item): (each, destination(each.tensor, each.dtype)) for each in batch}
-        failure = None
         try:
-            source.read([each.into(place) for each, place in placed.values() if sharing.is_mine(each.item)])
-        except CkptStoreError as error:
+            if failure is None:
+                source.read([each.into(place) for each, place in placed.values() if sharing.is_mine(each.item)])
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others must hear of it: they would wait for ever
             failure = error
-        whole = sharing.exchange({key: place.into for key, (_, place) in placed.items()}, failure)
-        if failure is not None:
-            raise failure
-        if not whole:
-            return False
-        for each, place in placed.values():
-            place.arrive()
-            planner.commit_tensor(each.item, each.tensor)
-    return True
+        if not sharing.agree({key: place.into for key, (_, place) in placed.items()}, failure):
+            break
+        try:
+            sharing.pass_on({key: place.into for key, (_, place) in placed.items()})
+            for each, place in placed.values():
+                place.arrive()
+                planner.commit_tensor(each.item, each.tensor)
+        except Exception as error:  # noqa: BLE001 - told in the next group, or by the end of the load
+            failure = error
+    else:
+        if failure is None:
+            return True
+    if failure is not None:
+        raise failure
+    return False
+
+
+def _all_wanted(source: Source, plan: LoadPlan, planner: LoadPlanner, cast: bool) -> list[_Wanted]:
+    places = source.locate([(item.storage_index.fqn, tuple(item.storage_index.offset or ())) for item in plan.items])
+    found = zip(plan.items, places, strict=True)
+    return [_wanted(planner, item, *place, cast) for item, place in found if item.type is LoadItemType.TENSOR]
 
 
 def _nbytes(wanted: _Wanted) -> int:

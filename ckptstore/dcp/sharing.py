@@ -17,7 +17,7 @@ from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, ReadIte
 
 import erasure
 from ckptstore.buffers import Bytes
-from ckptstore.errors import CkptStoreError, CorruptError
+from ckptstore.errors import CorruptError
 
 __all__ = ["Owners", "Sharing", "key_of_item", "share_out", "sharing_group"]
 
@@ -53,6 +53,8 @@ class Sharing:
 
     group: dist.ProcessGroup | None = None
     owners: Owners = field(default_factory=dict)
+    _sent: dict[Key, int] = field(default_factory=dict)
+    """The CRC32C of what is to be passed on next, as its owners have it."""
 
     def is_shared(self, item: ReadItem) -> bool:
         """Whether one rank reads it for all."""
@@ -62,26 +64,29 @@ class Sharing:
         """Whether this rank is that one."""
         return self.owners[key_of_item(item)] == dist.get_rank(self.group)
 
-    def exchange(self, buffers: dict[Key, Bytes], failure: CkptStoreError | None) -> bool:
-        """Fill what others have read. `buffers`: of each of these shared reads the bytes, read or to be filled.
+    def tell(self, failure: Exception) -> None:
+        """Let the others know that this rank won't take part: they would wait for it."""
+        if self.owners:
+            self.agree({}, failure)
 
-        False where a rank failed (`failure` says so here): nothing was passed on, and the load fails on all. Raises
-        `CorruptError` where what came isn't what was sent.
-        """
+    def agree(self, buffers: dict[Key, Bytes], failure: Exception | None) -> bool:
+        """Whether every rank has read its part of `buffers`; False where one failed (`failure` says so here)."""
         rank = dist.get_rank(self.group)
         mine = {key: erasure.crc32c(buffer) for key, buffer in buffers.items() if self.owners[key] == rank}
         answers: list[dict[Key, int] | None] = [None] * dist.get_world_size(self.group)
         dist.all_gather_object(answers, None if failure else mine, group=self.group)
-        if None in answers:
-            return False
+        self._sent = {key: crc for answer in answers for key, crc in (answer or {}).items()}
+        return None not in answers
+
+    def pass_on(self, buffers: dict[Key, Bytes]) -> None:
+        """Fill what others have read. Raises `CorruptError` where what came isn't what was sent."""
         for key, buffer in buffers.items():
             self._pass_on(buffer, self.owners[key])
-        sent = {key: crc for answer in answers for key, crc in (answer or {}).items()}
-        wrong = [key[0] for key, buffer in buffers.items() if erasure.crc32c(buffer) != sent[key]]
+        wrong = [key[0] for key, buffer in buffers.items() if erasure.crc32c(buffer) != self._sent[key]]
         if wrong:
-            message = f"rank {rank} received other bytes of {', '.join(map(repr, wrong[:5]))} than were sent"
+            told = ", ".join(map(repr, wrong[:5]))
+            message = f"rank {dist.get_rank(self.group)} received other bytes of {told} than were sent"
             raise CorruptError(message, hint="load again; if it lasts, look at the memory and network of its host")
-        return True
 
     def _pass_on(self, buffer: Bytes, owner: int) -> None:
         if buffer.size:

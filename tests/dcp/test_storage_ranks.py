@@ -235,6 +235,24 @@ def a_rank_that_cannot_read_its_share_fails_all(ranks: Ranks) -> None:
     assert torch.equal(state["layer3"], replicated()["layer3"])
 
 
+def a_rank_that_fails_before_it_reads_keeps_nobody_waiting(ranks: Ranks) -> None:
+    run = ranks.run("ddp")
+    locate = Source.locate
+
+    def failing(*_):
+        raise CorruptError("no record")
+
+    if ranks.rank == 3:
+        Source.locate = failing
+    began = time.monotonic()
+    try:
+        with pytest.raises(CorruptError, match="no record"):
+            run.load(replicated(zero=True), step=1)
+    finally:
+        Source.locate = locate
+    assert time.monotonic() - began < 20
+
+
 def bytes_that_the_network_changed_are_refused(ranks: Ranks) -> None:
     run = ranks.run("ddp")
     broadcast = dist.broadcast
@@ -257,6 +275,7 @@ CHECKS = [
     ranks_that_are_out_of_step_under_stock_planners_too,
     state_that_all_ranks_want_is_read_once,
     a_rank_that_cannot_read_its_share_fails_all,
+    a_rank_that_fails_before_it_reads_keeps_nobody_waiting,
     bytes_that_the_network_changed_are_refused,
     any_number_of_ranks_to_any_other,
     o15_different_values_under_one_key,
