@@ -12,12 +12,12 @@ from ckptstore.errors import CkptStoreError, TargetError, UsageError
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.opened import Opened
 from ckptstore.operations.ages import Ages, target_time
-from ckptstore.operations.inventory import named_by
+from ckptstore.operations.inventory import Named, named_by
 from ckptstore.operations.prune_plan import Options, find_ended, make_plan, mark_name, read_run
 from ckptstore.operations.prune_report import PruneReport, Waiting
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.retention import Retention
-from manifests import Checkpoint, paths
+from manifests import Checkpoint, History, paths
 
 CLOCK_MARGIN = 0.1
 """How much longer than the grace period an orphan is left: clocks of two targets may run apart so much meanwhile."""
@@ -147,8 +147,23 @@ def _sweep(opened: Opened, report: PruneReport, before: Mapping[str, datetime]) 
     if report.blocked:
         return
     try:
-        named = named_by(opened, (*history.checkpoints, *history.deleted))
+        named = _named(opened, history)
     except CkptStoreError as error:
         report.blocked.append(f"orphans can't be told from what is needed: {error.message}")
         return
     report.removal.remove_orphans(opened, report.run, named, before)
+
+
+def _named(opened: Opened, history: History) -> Named:
+    """What the run's checkpoints name, by a later look where another prune removes some meanwhile."""
+    keys = None
+    while True:
+        checkpoints = (*history.checkpoints, *history.deleted)
+        try:
+            return named_by(opened, checkpoints)
+        except CkptStoreError:
+            keys, before = {checkpoint.key for checkpoint in checkpoints}, keys
+            if keys == before:
+                raise
+        with protocol_errors():
+            history = opened.group.history(history.run)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ckptstore.errors import CkptStoreError, TargetError
+from ckptstore.errors import CkptStoreError, CorruptError, TargetError
 from ckptstore.opened import Opened
 from ckptstore.operations.inventory import Named, entries_of, orphans_on
 from ckptstore.source import batches
@@ -29,7 +29,8 @@ class Removal:
     def remove_checkpoints(self, opened: Opened, run: str, checkpoints: Sequence[Checkpoint]) -> None:
         """Remove what checkpoints name, on whichever target it is: each target is listed once for all of them.
 
-        Where the index of one is unreadable its shards are named by nothing from then on: they go with the orphans.
+        Where no good copy of an index is left, damaged or removed by another prune, the shards that it named are named
+        by nothing from then on: they go with the orphans.
         """
         if not checkpoints:
             return
@@ -37,6 +38,8 @@ class Removal:
         for checkpoint in checkpoints:
             try:
                 named.add(opened, checkpoint)
+            except CorruptError:
+                continue
             except CkptStoreError as error:
                 self.failed[f"{checkpoint.session}.{checkpoint.ordinal:06d}"] = error.message
         self._remove(opened, lambda target: entries_of(target, run, named))

@@ -18,15 +18,18 @@ def store(tmp_path):
     return make_store(tmp_path)
 
 
-def on_first(store: LocalStore, verb: str, part: str, act) -> None:
-    """Do something right before the first request of that kind; others of its kind, on any target, wait till then."""
-    done, turn = [], threading.Lock()
+def on_first(store: LocalStore, verb: str, part: str, act, skipped: int = 0) -> None:
+    """Do something right before the first request of that kind, or, of those, after some are `skipped`.
+
+    Others of its kind, on any target, wait till it is done.
+    """
+    asked_for, turn = [], threading.Lock()
 
     def call(asked, path, operation):
         if asked == verb and part in path:
             with turn:
-                if not done:
-                    done.append(path)
+                asked_for.append(path)
+                if len(asked_for) == skipped + 1:
                     act()
         return operation()
 
@@ -88,3 +91,24 @@ def test_a_prune_inside_another_leaves_nothing_to_fail(store, verb, part):
     on_first(store, verb, part, lambda: inner.append(pruned(beside, keep_last=1, grace="0")))
     report = pruned(store, keep_last=1, grace="0")
     assert (report.exit_code, inner[0].exit_code, steps(store)) == (0, 0, [4])
+
+
+@pytest.mark.parametrize("skipped", [4, 5, 6])
+def test_a_prune_ends_well_though_another_removes_the_index_that_it_is_about_to_read(store, skipped):
+    saved(store, 1, 2, 3, 4)
+    pruned(store, keep_last=1)
+    inner = []
+    beside = reopen(store.root, store.config)
+    on_first(store, "get", "/index/", lambda: inner.append(pruned(beside, sweep_only=True, grace="0")), skipped)
+    report = pruned(store, sweep_only=True, grace="0")
+    assert (report.left, report.exit_code, inner[0].exit_code, steps(store)) == ([], 0, 0, [4])
+
+
+@pytest.mark.parametrize("skipped", range(4))
+def test_a_sweep_ends_well_though_another_prune_removes_what_it_asks_for_names(store, skipped):
+    saved(store, 1, 2, 3, 4)
+    inner = []
+    beside = reopen(store.root, store.config)
+    on_first(store, "get", "/index/", lambda: inner.append(pruned(beside, keep_last=1, grace="0")), skipped)
+    report = pruned(store, sweep_only=True, grace="0")
+    assert (report.left, report.exit_code, inner[0].exit_code, steps(store)) == ([], 0, 0, [4])
