@@ -2,8 +2,8 @@
 
     plan (rank 0: who reads what) → each rank reads its part → one word of how it went → broadcasts, in one order
 
-The bytes that travel are those that were read and verified, and each rank checks a CRC32C of what it received: the
-network is one more thing that may be wrong.
+The bytes that travel are those that were read and verified. What a rank receives comes to its tensors only after it has
+matched a CRC32C as well: the network is one more thing that may be wrong.
 """
 
 from collections import Counter
@@ -18,6 +18,9 @@ from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, ReadIte
 import erasure
 from ckptstore.buffers import Bytes
 from ckptstore.errors import CorruptError
+
+PART = 16 << 20
+"""Bytes that are passed on, checked and copied at a time."""
 
 __all__ = ["Owners", "Sharing", "key_of_item", "share_out", "sharing_group"]
 
@@ -53,8 +56,8 @@ class Sharing:
 
     group: dist.ProcessGroup | None = None
     owners: Owners = field(default_factory=dict)
-    _sent: dict[Key, int] = field(default_factory=dict)
-    """The CRC32C of what is to be passed on next, as its owners have it."""
+    _sent: dict[Key, list[int]] = field(default_factory=dict)
+    """The CRC32C of each part of what is to be passed on next, as its owners have it."""
 
     def is_shared(self, item: ReadItem) -> bool:
         """Whether one rank reads it for all."""
@@ -72,26 +75,35 @@ class Sharing:
     def agree(self, buffers: dict[Key, Bytes], failure: Exception | None) -> bool:
         """Whether every rank has read its part of `buffers`; False where one failed (`failure` says so here)."""
         rank = dist.get_rank(self.group)
-        mine = {key: erasure.crc32c(buffer) for key, buffer in buffers.items() if self.owners[key] == rank}
-        answers: list[dict[Key, int] | None] = [None] * dist.get_world_size(self.group)
+        mine = {key: _digests(buffer) for key, buffer in buffers.items() if self.owners[key] == rank}
+        answers: list[dict[Key, list[int]] | None] = [None] * dist.get_world_size(self.group)
         dist.all_gather_object(answers, None if failure else mine, group=self.group)
-        self._sent = {key: crc for answer in answers for key, crc in (answer or {}).items()}
+        self._sent = {key: digests for answer in answers for key, digests in (answer or {}).items()}
         return None not in answers
 
     def pass_on(self, buffers: dict[Key, Bytes]) -> None:
         """Fill what others have read. Raises `CorruptError` where what came isn't what was sent."""
-        for key, buffer in buffers.items():
-            self._pass_on(buffer, self.owners[key])
-        wrong = [key[0] for key, buffer in buffers.items() if erasure.crc32c(buffer) != self._sent[key]]
+        beside = np.empty(min(PART, max((buffer.size for buffer in buffers.values()), default=0)), np.uint8)
+        wrong = [key[0] for key, buffer in buffers.items() if not self._pass_on(key, buffer, beside)]
         if wrong:
             told = ", ".join(map(repr, wrong[:5]))
             message = f"rank {dist.get_rank(self.group)} received other bytes of {told} than were sent"
             raise CorruptError(message, hint="load again; if it lasts, look at the memory and network of its host")
 
-    def _pass_on(self, buffer: Bytes, owner: int) -> None:
-        if buffer.size:
-            assert self.group is not None, "nothing is shared without a group"
-            dist.broadcast(torch.from_numpy(buffer), src=dist.get_global_rank(self.group, owner), group=self.group)
+    def _pass_on(self, key: Key, buffer: Bytes, beside: Bytes) -> bool:
+        """Whether all of it is right. Whatever came wrong is left out, and the rest still received: others wait."""
+        assert self.group is not None, "nothing is shared without a group"
+        owner, rank = self.owners[key], dist.get_rank(self.group)
+        right = True
+        for (start, length), digest in zip(erasure.cut(buffer.size, PART), self._sent[key], strict=True):
+            part = buffer[start : start + length]
+            moved = part if owner == rank else beside[:length]
+            dist.broadcast(torch.from_numpy(moved), src=dist.get_global_rank(self.group, owner), group=self.group)
+            if owner != rank and erasure.crc32c(moved) == digest:
+                part[:] = moved
+            elif owner != rank:
+                right = False
+        return right
 
 
 def sharing_group(group: dist.ProcessGroup | None) -> dist.ProcessGroup | None:
@@ -100,6 +112,10 @@ def sharing_group(group: dist.ProcessGroup | None) -> dist.ProcessGroup | None:
         return None
     chosen = group or dist.group.WORLD
     return chosen if "cpu" in dist.get_backend_config(chosen) else None
+
+
+def _digests(buffer: Bytes) -> list[int]:
+    return [erasure.crc32c(buffer[start : start + length]) for start, length in erasure.cut(buffer.size, PART)]
 
 
 def _elements(key: Key) -> int:

@@ -1,12 +1,14 @@
 """Checks on several gloo ranks: one spawn of four processes for all checks of a module."""
 
 import datetime as dt
+import multiprocessing
 import os
 import socket
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -77,13 +79,19 @@ def run_on_ranks(checks: Sequence[Check], tmp_path_factory: pytest.TempPathFacto
     """Let every rank do all checks on one new store, in order; in the folder returned are notes, for `assert_held`."""
     folder = tmp_path_factory.mktemp("ranks")
     config = make_store(tmp_path_factory.mktemp("store")).config
-    context = mp.spawn(_work, (checks, config, _free_port(), str(folder)), nprocs=WORLD, join=False)
+    context = start_ranks(_work, (checks, config, _free_port(), str(folder)), WORLD, join=False)
     try:
         while not context.join(timeout=5):
             pass
     except Exception as error:  # noqa: BLE001 - the notes say more than the first process that fell
         (folder / "spawn").write_text(str(error))
     return folder
+
+
+def start_ranks(work: Callable[..., None], arguments: tuple[Any, ...], world: int, *, join: bool = True) -> Any:
+    """As `mp.spawn`, from a process that has imported torch: it would cost each rank four seconds."""
+    multiprocessing.set_forkserver_preload(["torch.distributed.tensor", "ckptstore.dcp", "tests.dcp.ranks"])
+    return mp.start_processes(work, arguments, world, join=join, start_method="forkserver")
 
 
 def assert_held(check: Check, folder: Path) -> None:

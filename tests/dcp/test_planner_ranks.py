@@ -6,7 +6,6 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-import torch.multiprocessing as mp
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 
@@ -17,6 +16,7 @@ from ckptstore.dcp.save_planner import CheckpointSavePlanner
 from ckptstore.errors import KeyMismatch, ReplicaMismatch, UnsupportedValue
 from tests.dcp.equality import same
 from tests.dcp.folder import own_error
+from tests.dcp.ranks import start_ranks
 from tests.support import make_store
 
 WORLD = 5
@@ -189,7 +189,7 @@ def run(rank: int, folder: str, config: Config) -> None:
 def outcomes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
     config = make_store(tmp_path_factory.mktemp("store")).config
-    mp.spawn(run, (str(folder), config), nprocs=WORLD)
+    start_ranks(run, (str(folder), config), WORLD)
     return folder
 
 

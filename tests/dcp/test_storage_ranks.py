@@ -2,6 +2,7 @@
 
 import time
 
+import msgspec
 import pytest
 import torch
 import torch.distributed as dist
@@ -9,7 +10,8 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.state_dict_saver import AsyncCheckpointerType
 from torch.distributed.tensor import DTensor
 
-from ckptstore.dcp import StoreReader, StoreWriter
+import ckptstore
+from ckptstore.dcp import StoreReader, StoreWriter, sharing
 from ckptstore.dcp.ranks import RankSave
 from ckptstore.errors import (
     CorruptError,
@@ -254,20 +256,50 @@ def a_rank_that_fails_before_it_reads_keeps_nobody_waiting(ranks: Ranks) -> None
 
 
 def bytes_that_the_network_changed_are_refused(ranks: Ranks) -> None:
+    """They never come to a tensor."""
     run = ranks.run("ddp")
     broadcast = dist.broadcast
 
-    def wrong(tensor: torch.Tensor, *arguments, **named) -> None:
-        broadcast(tensor, *arguments, **named)
-        if ranks.rank == 2:
+    def wrong(tensor: torch.Tensor, src: int, group: dist.ProcessGroup) -> None:
+        broadcast(tensor, src=src, group=group)
+        if ranks.rank == 2 != src:
             tensor[len(tensor) // 2] ^= 1
 
-    dist.broadcast = wrong
+    state = replicated(zero=True)
+    dist.broadcast, sharing.PART = wrong, 100_000
     try:
-        with pytest.raises(CorruptError, match="other bytes"):
+        with pytest.raises(CorruptError, match="rank 2 received other bytes"):
+            run.load(state, step=1)
+    finally:
+        dist.broadcast, sharing.PART = broadcast, 16 << 20
+    saved = [value for key, value in replicated().items() if key != "step"]
+    loaded = [value for key, value in state.items() if key != "step"]
+    assert all(((a == b) | (a == 0)).all() for a, b in zip(loaded, saved, strict=True))
+
+
+def shared_state_that_the_window_does_not_hold_comes_in_groups(ranks: Ranks) -> None:
+    """Also where a rank fails to read between two of them: nobody is kept waiting, and the next load works."""
+    config = msgspec.structs.replace(ranks.config, fragment_size="64KiB", window="512KiB")
+    run = ckptstore.open(config).run("groups")
+    run.save(replicated(), step=1)
+    state = replicated(zero=True)
+    run.load(state, step=1)
+    assert all(torch.equal(state[key], value) for key, value in replicated().items() if key != "step")
+    reads, read = iter(range(100)), Source.read
+
+    def failing(source: Source, *arguments, **named) -> None:
+        if next(reads) == 2:
+            raise CorruptError("the third group")
+        read(source, *arguments, **named)
+
+    if ranks.rank == 1:
+        Source.read = failing
+    try:
+        with pytest.raises(CorruptError, match="the third group"):
             run.load(replicated(zero=True), step=1)
     finally:
-        dist.broadcast = broadcast
+        Source.read = read
+    run.load(state, step=1)
 
 
 CHECKS = [
@@ -277,6 +309,7 @@ CHECKS = [
     a_rank_that_cannot_read_its_share_fails_all,
     a_rank_that_fails_before_it_reads_keeps_nobody_waiting,
     bytes_that_the_network_changed_are_refused,
+    shared_state_that_the_window_does_not_hold_comes_in_groups,
     any_number_of_ranks_to_any_other,
     o15_different_values_under_one_key,
     o15_different_values_under_stock_planners,

@@ -54,14 +54,6 @@ SMALL = {
     "two registers: a saver, a collector, a wipe": Scenario(
         2, 1, {"S": [saver()], "V": [voider()], "R": [repairer("a")]}, Budget(wipes=1), attempts=1
     ),
-    "two registers: two repairers of one target, wiped twice": Scenario(
-        2,
-        1,
-        {"R": [repairer("a")], "Q": [repairer("a")]},
-        Budget(wipes=2, late=1),
-        committed=True,
-        attempts=1,
-    ),
     "two registers: a reader, two targets wiped in turn": Scenario(
         2,
         1,
@@ -121,6 +113,14 @@ SMALL = {
 }
 
 LARGE = {
+    "two registers: two repairers of one target, wiped twice": Scenario(
+        2,
+        1,
+        {"R": [repairer("a")], "Q": [repairer("a")]},
+        Budget(wipes=2, late=1),
+        committed=True,
+        attempts=1,
+    ),
     "three registers: a saver, failures, a wipe": Scenario(
         3, 1, {"S": [saver()], "R": [repairer("a")]}, Budget(wipes=1, failures=2), attempts=1
     ),
