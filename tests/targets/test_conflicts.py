@@ -9,7 +9,7 @@ from localstack.faults import refuses
 from manifests.testing import save_manifest
 
 CLIENTS = {
-    "obstore": {"deadline": 3.0, "read_timeout": 0.5, "timeout": 2.0},
+    "obstore": {"deadline": 3.0, "read_timeout": 1.0, "timeout": 2.0},
     "fsspec": {"client": "fsspec", "deadline": 8.0, "read_timeout": 5.0, "timeout": 5.0},
 }
 

@@ -18,7 +18,7 @@ from ckptstore.targets import MeterTarget, Reason, open_target
 from localstack.faults import leaves, loses_replies, performs_but_refuses, refuses, slow
 from tests.targets.conftest import SECRET
 
-FAST = {"deadline": 3.0, "read_timeout": 0.5, "timeout": 2.0}
+FAST = {"deadline": 3.0, "read_timeout": 1.0, "timeout": 2.0}
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def test_a_server_that_hangs_costs_one_time_out_for_all_threads():
 
 def test_a_large_body_may_go_out_for_longer_than_the_silence_allowed(server, bare):
     """obstore's read_timeout counts from the first byte sent: large bodies go by a client without it."""
-    server.inject(slow(0.8), "PutObject")
+    server.inject(slow(1.6), "PutObject")
     bare.put("large", bytes(2 << 20))
     assert len(server.objects["prefix/large"]) == 2 << 20
     with pytest.raises(TargetUnavailable) as caught:
@@ -200,7 +200,7 @@ def test_a_body_that_stalls_or_is_cut_is_unavailable(cut):
             if cut:
                 connection.close()
             else:
-                time.sleep(1)
+                time.sleep(2)
 
         threading.Thread(target=answer, daemon=True).start()
         endpoint = f"http://127.0.0.1:{server.getsockname()[1]}"
