@@ -107,7 +107,7 @@ class Commit:
     ) -> Manifest:
         votes = self.opened.votes_survive()
         reached = weakest([votes, *each])
-        planned = weakest([votes, self.opened.reachable_tolerance(self.opened.config.places)])
+        planned = weakest([votes, self.opened.reachable_tolerance(self.opened.places)])
         missing: Counter[str] = Counter()
         for shard in saved:
             missing.update(shard.missing)

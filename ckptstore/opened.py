@@ -97,13 +97,23 @@ class Opened:
         registers = [TargetRegister(self.targets[spec.name]) for spec in self.config.targets if spec.commit]
         return manifests.Group.open(registers)
 
+    @property
+    def places(self) -> list[Place]:
+        """Where what is stored is to be: all targets of the config but those that another has taken the place of.
+
+        Such a one may still hold what was put there before; nothing more is put there.
+        """
+        members = self.group.members.targets
+        gone = {spec.name for spec in self.config.targets if spec.commit and spec.name not in members}
+        return [place for place in self.config.places if place.target not in gone]
+
     def writable(self) -> tuple[list[Place], dict[str, TargetError]]:
         """The targets that answer as the ones they should be, in the order of the config, and why others don't."""
         with protocol_errors():
             store_id = self.group.store_id
         answers = self.on_targets(lambda target: why_not(target, store_id))
         failed = {name: error for name, error in answers.items() if error is not None}
-        return [place for place in self.config.places if place.target not in failed], failed
+        return [place for place in self.places if place.target not in failed], failed
 
     def ready_to_save(self) -> list[Place]:
         """The targets to save onto, each of which has been asked once whether it takes puts.

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Self
 
 from ckptstore.config import Config
-from ckptstore.errors import ConfigError, TargetError
-from ckptstore.names import check_run, is_run
+from ckptstore.errors import ConfigError
+from ckptstore.names import check_run
 from ckptstore.opened import release, shared
 from ckptstore.run import Run
-from manifests import paths
 
 __all__ = ["Run", "Store", "open_store"]
 
@@ -39,12 +38,9 @@ class Store:
 
     def runs(self) -> list[str]:
         """The names of all runs that any target in reach holds."""
-        found = shared(self.config).on_targets(lambda target: target.list_folders(paths.RUNS))
-        errors = [names for names in found.values() if isinstance(names, TargetError)]
-        if len(errors) == len(found):
-            raise errors[0]
-        listed = {name for names in found.values() if not isinstance(names, TargetError) for name in names}
-        return sorted(name for name in listed if is_run(name))
+        from ckptstore.operations.replacing import list_runs
+
+        return list_runs(shared(self.config))
 
     def close(self) -> None:
         """Wait for background saves, release threads and clients; using the store again opens it again.

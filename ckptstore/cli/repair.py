@@ -10,6 +10,8 @@ from ckptstore.cli.wording import FALL_BACK, joined, size, verdict
 from ckptstore.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ckptstore.operations.repair import RepairReport, RepairResult
 
 Replace = Annotated[
@@ -37,7 +39,8 @@ def repair(
     All of them unless one is named, and then also those deleted whose data is still there: `ckpt undelete` is to
     bring them back whole. Rebuilds fragments that are missing or damaged, restores records, manifests
     and marks, and re-admits targets that were wiped. With --replace a target that is gone gives way to another
-    of store.toml. A second repair finds nothing to do. Exits as `ckpt verify` would afterwards.
+    of store.toml; what other runs have on it is moved by a repair of each. A second repair finds nothing to do. Exits
+    as `ckpt verify` would afterwards, and 3 where checkpoints are left on a target to be replaced.
     """
     from ckptstore.operations.repair import repair as mend
 
@@ -53,9 +56,8 @@ def repair(
     for result in report.checkpoints:
         _tell(call, result, dry_run=dry_run)
         call.output.record("checkpoint", **_fields(result))
-    for old in report.replaced:
-        call.output.say(f"{old} is no target of the store any more: take {old} out of store.toml")
-    return _sum_up(call, report)
+    _tell_replaced(call, report)
+    return _sum_up(call, report, replace or [])
 
 
 def _replacements(pairs: list[str]) -> dict[str, str]:
@@ -94,8 +96,26 @@ def _tell(call: Call, result: "RepairResult", *, dry_run: bool) -> None:
         call.output.say(f"  failed: {failure}")
 
 
-def _next(report: "RepairReport") -> str:
+def _tell_replaced(call: Call, report: "RepairReport") -> None:
+    for old in report.replaced:
+        call.output.say(f"{old} is no target of the store any more, and no run is on it: take {old} out of store.toml")
+    for old, runs in report.still_on.items():
+        call.output.say(f"{old} still holds checkpoints of {joined(runs)}: leave it where it is, and in store.toml")
+
+
+def _still_to_move(report: "RepairReport", pairs: "Sequence[str]") -> str:
+    """The command for each run that has checkpoints on a target that is to go."""
+    runs = sorted({run for runs in report.still_on.values() for run in runs})
+    going = {run: [pair for pair in pairs if run in report.still_on.get(pair.partition("=")[0], ())] for run in runs}
+    return "; ".join(f"ckpt repair --run {run} --replace {' --replace '.join(each)}" for run, each in going.items())
+
+
+def _next(report: "RepairReport", pairs: "Sequence[str]") -> str:
     """What is left to do: to repair what is lost again and again mends nothing."""
+    if not report.exit_code:
+        return ""
+    if report.still_on and all(result.state == "good" and not result.failed for result in report.checkpoints):
+        return _still_to_move(report, pairs)
     if report.dry_run and report.does_something:
         return "ckpt repair"
     lost = [result for result in report.checkpoints if result.state == "lost"]
@@ -106,7 +126,7 @@ def _next(report: "RepairReport") -> str:
     return "ckpt doctor" if report.dry_run else "ckpt doctor, then ckpt repair again"
 
 
-def _sum_up(call: Call, report: "RepairReport") -> int:
+def _sum_up(call: Call, report: "RepairReport", pairs: "Sequence[str]") -> int:
     if report.readmitted:
         would = "would be " if report.dry_run else ""
         call.output.say(f"{would}re-admitted: {joined(report.readmitted)}")
@@ -115,8 +135,9 @@ def _sum_up(call: Call, report: "RepairReport") -> int:
         call.output.say(f"{copies} of manifests and marks {'would be ' if report.dry_run else ''}put back")
     for failure in report.failed:
         call.output.say(f"failed: {failure}")
-    if report.exit_code:
-        call.output.note(f"next: {_next(report)}")
+    hint = _next(report, pairs)
+    if hint:
+        call.output.note(f"next: {hint}")
     worst = min(((r.tolerance.targets, r.tolerance.domains) for r in report.checkpoints), default=(-1, -1))
     return call.output.summary(
         report.exit_code,
@@ -129,6 +150,9 @@ def _sum_up(call: Call, report: "RepairReport") -> int:
         restored=sum(result.restored for result in report.checkpoints),
         votes=report.votes,
         readmitted=report.readmitted,
+        replaced=report.replaced,
+        still_on=report.still_on,
         failed=[*report.failed, *(failure for result in report.checkpoints for failure in result.failed)],
         tolerance={"targets": worst[0], "domains": worst[1]},
+        hint=hint,
     )

@@ -24,6 +24,7 @@ from ckptstore.errors import (
 )
 from ckptstore.opened import Opened
 from ckptstore.operations.quorums import Quorums, losses_saving_survives, quorums_of
+from ckptstore.operations.replacing import list_runs, runs_on
 from ckptstore.placement import Survives
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.targets import Target
@@ -204,8 +205,10 @@ def _judge(opened: Opened, report: DoctorReport) -> None:
     group, config = opened.group, opened.config
     members = group.members
     standings = group.standings
+    spare = [name for name in standings if name not in members.targets]
+    runs = runs_on(opened, spare, list_runs(opened)) if spare else {}
     for health in report.targets:
-        _judge_standing(health, standings.get(health.name), members.targets)
+        _judge_standing(health, standings.get(health.name), members.targets, runs.get(health.name, []))
     report.targets += [_unnamed(name) for name in members.targets if name not in opened.targets]
     report.quorums = quorums_of(config, len(members.targets), members.t)
     valid = sum(standings[name].state == "valid" for name in members.targets if name in standings)
@@ -221,7 +224,9 @@ def _judge(opened: Opened, report: DoctorReport) -> None:
         report.exit_code = OutOfReach.exit_code if valid + silent >= report.quorums.readings else LOST
 
 
-def _judge_standing(health: TargetHealth, standing: manifests.TargetStanding | None, members: Sequence[str]) -> None:
+def _judge_standing(
+    health: TargetHealth, standing: manifests.TargetStanding | None, members: Sequence[str], runs: Sequence[str]
+) -> None:
     if standing is None:
         health.standing = "fragments only"
         return
@@ -229,8 +234,13 @@ def _judge_standing(health: TargetHealth, standing: manifests.TargetStanding | N
         health.standing = "no member"
         others = f"or let it be one: ckpt init; or put it in another's place: ckpt repair --replace OLD={health.name}"
         advice = f"take {health.name} out of store.toml if it was replaced; {others}"
+        problem = "no commit target of the store"
+        if runs:
+            problem = f"{problem}, and checkpoints of {', '.join(runs)} are on it"
+            advice = f"move them, then take {health.name} out of store.toml: "
+            advice += "; ".join(f"{REPAIR} --run {run}" for run in runs)
         health.advice.clear()  # what would bring it back is of no use
-        _add(health, "no commit target of the store", DEGRADED, advice)
+        _add(health, problem, DEGRADED, advice)
         return
     health.standing = standing.state
     if health.standing != "valid" and not health.problems:

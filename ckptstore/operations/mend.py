@@ -13,7 +13,7 @@ from ckptstore.errors import TargetError
 from ckptstore.load.documents import fetch_document, fetch_record, fetch_stored
 from ckptstore.opened import Opened
 from ckptstore.operations.health import CheckpointHealth
-from ckptstore.operations.rebuild import carry_out, plan_rebuild
+from ckptstore.operations.rebuild import StripePlan, carry_out, plan_rebuild
 from ckptstore.operations.survey import ShardSurvey
 from ckptstore.placement import Place, Survives, survives
 from ckptstore.protocolerrors import protocol_errors
@@ -67,6 +67,8 @@ class Mender:
         self.run = health.run
         self.places = places
         self.writable = {place.target for place in self.places}
+        stay = {place.target for place in [*opened.places, *places]}
+        self.domains = {name: domain for name, domain in opened.domains.items() if name in stay}
         self._survived = len(self.places)  # losses that every shard seen so far survives
 
     def mend(self) -> None:
@@ -101,10 +103,7 @@ class Mender:
     def _repair_shard(self, survey: ShardSurvey) -> ShardReference | None:
         """Returns a reference to a new record where fragments moved."""
         self._restore(survey.reference.record, ShardRecord, survey.bad_records)
-        plans = plan_rebuild(survey, self.places, self.replace, set(self.opened.targets))
-        lost = [plan for plan in plans if plan.survey.lost or plan.survey.undecided]
-        self.result.failed += [f"stripe {plan.survey.want.number}: too few good fragments" for plan in lost]
-        plans = [plan for plan in plans if plan not in lost]
+        plans = self._plans(survey)
         if self.dry_run:
             self.result.moved += sum(plan.moved for plan in plans)
             self.result.rebuilt += sum(len(plan.writes) - plan.moved for plan in plans)
@@ -122,9 +121,21 @@ class Mender:
             return None
         return self._put_record(survey.reference, record, reached.targets)
 
+    def _plans(self, survey: ShardSurvey) -> list[StripePlan]:
+        """What to write of a shard; what can't be, or had better not be, is told."""
+        plans = plan_rebuild(survey, self.places, self.replace, self.domains)
+        lost = [plan for plan in plans if plan.survey.lost or plan.survey.undecided]
+        self.result.failed += [f"stripe {plan.survey.want.number}: too few good fragments" for plan in lost]
+        kept = [plan for plan in plans if plan.kept and plan not in lost]
+        if kept:
+            onto = ", ".join(place.target for place in self.places)
+            message = f"{len(kept)} stripes stay where they are, for on {onto} they would survive fewer losses"
+            self.result.failed.append(f"{message}: bring back what is out of reach, or add a target to store.toml")
+        return [plan for plan in plans if plan.writes and plan not in lost]
+
     def _needs_copies(self, reference: Reference, survived: int) -> bool:
         """Whether a document lies on a target that is gone for good, or survives less than the data it describes."""
-        gone = any(name in self.replace or name not in self.opened.targets for name in reference.targets)
+        gone = any(name in self.replace or name not in self.domains for name in reference.targets)
         return gone or len(reference.targets) < copies_wanted(survived, self.places)
 
     def _put_record(self, reference: ShardReference, record: ShardRecord, survived: int) -> ShardReference:

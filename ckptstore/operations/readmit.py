@@ -38,7 +38,7 @@ def _replace_members(opened: Opened, replace: Mapping[str, str], done: list[str]
     commits = {spec.name for spec in opened.config.targets if spec.commit}
     members = opened.group.members.targets
     changes = {old: new for old, new in replace.items() if old in members and new in commits and new not in members}
-    if not changes:
+    if not changes and opened.group.members.old is None:
         return
     try:
         with protocol_errors():

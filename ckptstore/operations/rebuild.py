@@ -4,7 +4,7 @@ In place, only objects that fail their digest are overwritten, with the bytes th
 Moved fragments leave the old objects alone; a new record says where they are now.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -17,6 +17,7 @@ from ckptstore.load.stripe import StripeRead
 from ckptstore.opened import Opened
 from ckptstore.operations.survey import ShardSurvey, StripeSurvey
 from ckptstore.placement import Place, full_tolerance, rehome
+from ckptstore.tolerance import stripe_survives
 from manifests import ShardRecord
 
 __all__ = ["Rebuild", "StripePlan", "carry_out", "plan_rebuild"]
@@ -24,11 +25,15 @@ __all__ = ["Rebuild", "StripePlan", "carry_out", "plan_rebuild"]
 
 @dataclass
 class StripePlan:
-    """What to write of one stripe: fragment → target. `homes`: where every fragment is to be afterwards."""
+    """What to write of one stripe: fragment → target. `homes`: where every fragment is to be afterwards.
+
+    `kept`: fragments stay where they are that were to move, for there they would be less safe.
+    """
 
     survey: StripeSurvey
     writes: dict[int, str]
     homes: list[str | None]
+    kept: bool = False
 
     @property
     def moved(self) -> int:
@@ -53,14 +58,16 @@ class Rebuild:
 
 
 def plan_rebuild(
-    survey: ShardSurvey, places: Sequence[Place], replace: Mapping[str, str], known: set[str]
+    survey: ShardSurvey, places: Sequence[Place], replace: Mapping[str, str], known: Mapping[str, str]
 ) -> list[StripePlan]:
-    """Decide for every fragment of every stripe; nothing is written. `known`: all of the store's targets.
+    """Decide for every fragment of every stripe; nothing is written. `known`: all of the store's targets, and domains.
 
-    A fragment on a target that is merely out of reach is left alone: unreachable is not missing.
+    A fragment on a target that is merely out of reach is left alone: unreachable is not missing. Where moved fragments
+    would be less safe than where they are, none of the stripe is.
     """
     plans = [_plan_stripe(stripe, places, replace, known) for stripe in survey.stripes]
-    return [plan for plan in plans if plan.writes]
+    plans = [_in_place(plan) if _is_less_safe(plan, known) else plan for plan in plans]
+    return [plan for plan in plans if plan.writes or plan.kept]
 
 
 def carry_out(opened: Opened, survey: ShardSurvey, plans: Sequence[StripePlan]) -> Rebuild:
@@ -87,7 +94,7 @@ def _want(plan: StripePlan) -> Want:
 
 
 def _plan_stripe(
-    stripe: StripeSurvey, places: Sequence[Place], replace: Mapping[str, str], known: set[str]
+    stripe: StripeSurvey, places: Sequence[Place], replace: Mapping[str, str], known: Collection[str]
 ) -> StripePlan:
     shape = stripe.want.shape
     writable = {place.target for place in places}
@@ -103,7 +110,23 @@ def _plan_stripe(
     return StripePlan(stripe, writes, [homes.get(f) for f in range(shape.n)])
 
 
-def _homes_now(stripe: StripeSurvey, replace: Mapping[str, str], known: set[str]) -> dict[int, str | None]:
+def _is_less_safe(plan: StripePlan, known: Mapping[str, str]) -> bool:
+    """Whether fewer targets may be lost afterwards than now, once something moved."""
+    if not plan.moved:
+        return False
+    bad = {*plan.survey.bad, *plan.survey.silent} - plan.writes.keys()
+    homes = [None if fragment in bad else home for fragment, home in enumerate(plan.homes)]
+    shape = plan.survey.want.shape
+    return stripe_survives(shape, homes, known).targets < plan.survey.survives(known).targets
+
+
+def _in_place(plan: StripePlan) -> StripePlan:
+    homes = [plan.survey.home(fragment) for fragment in range(plan.survey.want.shape.n)]
+    writes = {fragment: home for fragment, home in plan.writes.items() if home == homes[fragment]}
+    return StripePlan(plan.survey, writes, homes, kept=True)
+
+
+def _homes_now(stripe: StripeSurvey, replace: Mapping[str, str], known: Collection[str]) -> dict[int, str | None]:
     """Where each stored fragment belongs as things stand; None where its target is gone for good."""
     homes: dict[int, str | None] = {}
     for fragment in range(stripe.want.shape.n):

@@ -6,22 +6,21 @@ finds nothing to do. A checkpoint that can't be repaired doesn't keep others fro
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import manifests
-from ckptstore.errors import CkptStoreError, ObjectNotFound, UsageError
+from ckptstore.errors import CkptStoreError, ObjectNotFound
 from ckptstore.events import Observer, Progress, ignore
-from ckptstore.load.documents import fetch_document, fetch_record
 from ckptstore.opened import Opened
 from ckptstore.operations.health import CheckpointHealth, VerifyReport, recoverable, to_check, unreadable
 from ckptstore.operations.mend import Mender, RepairResult
 from ckptstore.operations.readmit import readmit_targets
+from ckptstore.operations.replacing import check_replacements, list_runs, runs_on
 from ckptstore.operations.verify import check
 from ckptstore.placement import Place
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.selection import Selector, key_of
-from manifests import Checkpoint, History, Index
+from manifests import Checkpoint, History
 
 __all__ = ["RepairReport", "RepairResult", "repair"]
 
@@ -31,7 +30,8 @@ class RepairReport:
     """All checkpoints; `votes`: copies of manifests and marks put back; `readmitted`: targets that count again.
 
     In a dry run: that would be.
-    `replaced`: targets that another has taken the place of, and that store.toml names all the same.
+    `replaced`: targets that another has taken the place of, that hold nothing of any run, and that store.toml names all
+    the same. `still_on`: those that hold checkpoints still, and of which runs.
     """
 
     checkpoints: list[RepairResult] = field(default_factory=list)
@@ -39,6 +39,7 @@ class RepairReport:
     readmitted: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
+    still_on: dict[str, list[str]] = field(default_factory=dict)
     dry_run: bool = False
 
     @property
@@ -49,13 +50,15 @@ class RepairReport:
 
     @property
     def exit_code(self) -> int:
-        """0 when all is good after it, else as `verify`; in a dry run as before it."""
+        """0 when all is good after it, else as `verify`; in a dry run as before it. 3 too where it is not all moved."""
         codes = [VerifyReport.CODES[_counted(result)] for result in self.checkpoints]
         worst = max(codes, key=[0, 3, 5, 4].index, default=0)
         failed = self.failed or any(result.failed for result in self.checkpoints)
         if self.dry_run and self.votes:
             return worst or VerifyReport.CODES["degraded"]
-        return worst or (1 if failed and not self.dry_run else 0)
+        if failed and not self.dry_run:
+            return worst or 1
+        return worst or (VerifyReport.CODES["degraded"] if self.still_on else 0)
 
 
 def repair(
@@ -70,47 +73,31 @@ def repair(
     """Repair one checkpoint of a run, or all and those that could be undeleted.
 
     `replace`: {target that is gone: target that takes its place}.
-    Raises `UsageError` for a replacement that is no target of the store, or one of what the store never had.
+    Raises `UsageError` for a replacement that can't be: of what the store never had, by what is none of its targets,
+    by one for two, or by one that it has already where that would be less safe.
     """
     replacements = dict(replace or {})
-    _check_replacements(opened, run, replacements)
+    check_replacements(opened, run, replacements)
     report = RepairReport(dry_run=dry_run)
     if not dry_run:
         report.readmitted, report.failed = readmit_targets(opened, replacements)
     _repair_run(opened, run, selector, replacements, report, observer)
-    if not dry_run and not report.exit_code:
-        report.replaced = sorted(set(replacements) & set(opened.targets))
+    if replacements and not dry_run:
+        _settle_replaced(opened, replacements, report)
     return report
 
 
-def _check_replacements(opened: Opened, run: str, replace: Mapping[str, str]) -> None:
-    unknown = sorted(set(replace.values()) - set(opened.targets))
-    if unknown:
-        message = f"{', '.join(unknown)}: not among the store's targets {', '.join(opened.targets)}"
-        raise UsageError(message, hint="add it to store.toml first, and give its name")
-    strange = set(replace) - set(opened.targets)
-    if not strange:
+def _settle_replaced(opened: Opened, replace: Mapping[str, str], report: RepairReport) -> None:
+    """Which targets hold nothing of the store any more: it is asked of every run, for those repaired are one's only."""
+    try:
+        report.still_on = runs_on(opened, replace, list_runs(opened))
+    except CkptStoreError as error:
+        report.failed.append(error.message)
         return
-    with protocol_errors():
-        strange -= set(opened.group.members.targets)
-        used = _used(opened, run) if strange else set()
-    if strange - used:
-        known = sorted({*opened.targets, *opened.group.members.targets, *used})
-        message = f"{', '.join(sorted(strange - used))}: no target of the store to replace; it has {', '.join(known)}"
-        raise UsageError(message, hint="see the targets: ckpt doctor")
-
-
-def _used(opened: Opened, run: str) -> set[str]:
-    """The targets that a run's checkpoints name, members of the store by now or not."""
-    history = opened.group.history(run)
-    indexes = [copy.index for checkpoint in history.checkpoints for copy in checkpoint.manifest.copies]
-    found = {name for index in indexes for name in index.targets}
-    for reference in indexes:
-        with suppress(CkptStoreError):
-            index = fetch_document(Index, reference, opened.targets)
-            for shard in index.shards:
-                found |= {*shard.record.targets, *fetch_record(shard, opened.targets).targets}
-    return found
+    members = opened.group.members
+    voting = {*members.targets, *(members.old.targets if members.old else ())}
+    gone = set(replace) & set(opened.targets) - report.still_on.keys() - voting
+    report.replaced = [] if report.exit_code else sorted(gone)
 
 
 def _repair_run(
@@ -183,9 +170,11 @@ def _places(opened: Opened, replace: Mapping[str, str], report: RepairReport) ->
     """Where fragments may be put; in a dry run also where they could be once the repair had re-admitted it."""
     places, failed = opened.writable()
     if report.dry_run:
-        back = {name for name, error in failed.items() if isinstance(error, ObjectNotFound)} | set(replace.values())
+        new = set(replace.values())
+        back = {name for name, error in failed.items() if isinstance(error, ObjectNotFound)} | new
         report.readmitted = sorted(back & set(failed))
-        places = [place for place in opened.config.places if place.target not in failed or place.target in back]
+        there = [place for place in opened.config.places if place in opened.places or place.target in new]
+        places = [place for place in there if place.target not in failed or place.target in back]
     return [place for place in places if place.target not in replace]
 
 

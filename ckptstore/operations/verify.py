@@ -20,7 +20,7 @@ from ckptstore.placement import Survives, full_tolerance, survives
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.save.copies import copies_wanted
 from ckptstore.selection import Selector, key_of
-from ckptstore.tolerance import record_survives, stripe_survives, weakest
+from ckptstore.tolerance import homes_of, record_survives, stripe_survives, weakest
 from manifests import Checkpoint, History, Index, ManifestError, ShardRecord, ShardReference, paths
 
 LOOKS = 3  # at a checkpoint that gets a new version each time
@@ -162,6 +162,7 @@ def _judge(opened: Opened, health: CheckpointHealth, checkpoint: Checkpoint, hea
     each.append(opened.votes_survive(heard))
     health.tolerance = weakest(each)
     health.findings += [*_doubled(opened, health), *_scarce(opened, health, checkpoint)]
+    health.findings += _retired(opened, health, checkpoint)
     if any(stripe.lost for stripe in stripes):
         health.state = "lost"
     elif any(stripe.undecided for stripe in stripes):
@@ -180,13 +181,27 @@ def _scarce(opened: Opened, health: CheckpointHealth, checkpoint: Checkpoint) ->
     data = [record_survives(shard.shard.record, opened.domains) for shard in health.shards]
     if not data:
         return
-    wanted = copies_wanted(weakest(data).targets, opened.config.places)
+    wanted = copies_wanted(weakest(data).targets, opened.places)
     index = checkpoint.manifest.copies[0].index
     references = [("index", index), *(("record", shard.reference.record) for shard in health.shards)]
     for what, reference in references:
         if len(reference.targets) < wanted:
             detail = f"{len(reference.targets)} copies, {wanted} could be"
             yield Finding("scarce", what, "", reference.path, detail)
+
+
+def _retired(opened: Opened, health: CheckpointHealth, checkpoint: Checkpoint) -> Iterator[Finding]:
+    """What is on targets that another has taken the place of: they are not to be, so they may be taken away any day."""
+    gone = opened.targets.keys() - {place.target for place in opened.places}
+    index = checkpoint.manifest.copies[0].index
+    held = [("index", index.path, set(index.targets))]
+    for shard in health.shards:
+        record = shard.shard.record
+        held.append(("record", shard.reference.record.path, set(shard.reference.record.targets)))
+        held.append(("fragment", paths.shard_data_prefix(health.run, record.shard_id), homes_of(record)))
+    for what, path, names in held:
+        for name in sorted(names & gone):
+            yield Finding("retired", what, name, path, "no target of the store any more")
 
 
 def _doubled(opened: Opened, health: CheckpointHealth) -> list[Finding]:
@@ -196,7 +211,7 @@ def _doubled(opened: Opened, health: CheckpointHealth) -> list[Finding]:
         for stripe in shard.stripes:
             homes = [stripe.home(fragment) for fragment in range(stripe.want.shape.n)]
             reached = stripe_survives(stripe.want.shape, homes, opened.domains).targets
-            full = full_tolerance(stripe.code.k, stripe.code.m, opened.config.places).targets
+            full = full_tolerance(stripe.code.k, stripe.code.m, opened.places).targets
             stored = [home for home in homes if home is not None]
             if reached < full and len(set(stored)) < len(stored):
                 detail = f"fragments share targets: survives the loss of {reached}, could survive {full}"
