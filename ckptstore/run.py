@@ -176,8 +176,8 @@ class Run:
     ) -> "RepairReport":
         """Put back what is missing or damaged, of one checkpoint or all. `replace`: {target gone: target instead}.
 
-        A target that is gone is one's of all runs: those named in the report's `still_on` are to be repaired so too before
-        it is taken out of store.toml. `dry_run`: say what would be done, and write nothing. Raises `UsageError`.
+        Other runs may be on it too: those in the report's `still_on` are to be repaired likewise before it is taken out
+        of store.toml. `dry_run`: say what would be done, and write nothing. Raises `UsageError`.
         """
         from ckptstore.operations.repair import repair
 

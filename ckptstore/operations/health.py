@@ -7,7 +7,7 @@ from ckptstore.operations.findings import Counts, Finding
 from ckptstore.operations.survey import ShardSurvey
 from ckptstore.placement import Survives
 from ckptstore.selection import Selector, select_all
-from manifests import Checkpoint, History, Problem, paths
+from manifests import Checkpoint, History, Index, Problem, Reference, ShardRecord, paths
 
 VOTES = {
     paths.MANIFESTS: "manifest",
@@ -17,7 +17,16 @@ VOTES = {
     paths.VOIDING: "voiding",
 }
 
-__all__ = ["CheckpointHealth", "VerifyReport", "beside", "recoverable", "to_check", "told", "unreadable"]
+__all__ = ["CheckpointHealth", "Superseded", "VerifyReport", "beside", "recoverable", "to_check", "told", "unreadable"]
+
+
+@dataclass(frozen=True)
+class Superseded:
+    """A document of an older version, and the targets whose copy is missing or damaged, and why."""
+
+    kind: type[Index | ShardRecord]
+    reference: Reference
+    bad: dict[str, str]
 
 
 @dataclass
@@ -38,6 +47,7 @@ class CheckpointHealth:
     findings: list[Finding] = field(default_factory=list)
     shards: list[ShardSurvey] = field(default_factory=list)
     bad_indexes: dict[str, str] = field(default_factory=dict)
+    superseded: list[Superseded] = field(default_factory=list)
 
 
 @dataclass

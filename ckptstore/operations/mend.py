@@ -73,6 +73,8 @@ class Mender:
 
     def mend(self) -> None:
         """Documents first, then fragments, then, where something moved, a new version of the manifest."""
+        for old in self.health.superseded:
+            self._restore(old.reference, old.kind, old.bad)
         if self.health.state in ("lost", "unknown") and not self.health.shards:
             return
         reference = self.checkpoint.manifest.copies[0].index

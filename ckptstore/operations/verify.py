@@ -15,6 +15,7 @@ from ckptstore.load.plan import Shard
 from ckptstore.opened import Opened
 from ckptstore.operations.findings import Finding
 from ckptstore.operations.health import CheckpointHealth, VerifyReport, beside, recoverable, to_check, told, unreadable
+from ckptstore.operations.superseded import survey_superseded
 from ckptstore.operations.survey import survey_document, survey_shard
 from ckptstore.placement import Survives, full_tolerance, survives
 from ckptstore.protocolerrors import protocol_errors
@@ -100,6 +101,7 @@ def check(opened: Opened, history: History, checkpoint: Checkpoint, fraction: fl
             _look_at_shard(opened, health, shard, fraction, unread)
     except (CorruptError, OutOfReach) as error:
         unread.append(error)
+    survey_superseded(opened, checkpoint, health)
     if unread:
         lost = any(stripe.lost for survey in health.shards for stripe in survey.stripes)
         health.state = "unknown" if all(isinstance(e, OutOfReach) for e in unread) and not lost else "lost"

@@ -292,6 +292,45 @@ def test_a_wiped_target_without_votes_gets_its_identity_back(tmp_path):
     assert_equal(later.load(), ARRAYS)
 
 
+@pytest.mark.parametrize("damage", ["delete", "flip"])
+def test_documents_of_older_versions_come_back_too(tmp_path, damage):
+    """They are kept: a store that lost a target and was repaired is byte-equal to one that never did."""
+    store = make_store(tmp_path, "abc", "2+1", spare="d")
+    first = store.save({"w": random_bytes(20_000)})
+    assert store.repair(replace={"c": "d"}).exit_code == 0
+    before = store.objects(*"abd")
+    assert store.latest().version == 2
+    for reference in (first.copies[0].index, store.index(first).shards[0].record):
+        for target in sorted(set(reference.targets) - {"c"}):
+            hurt(store, target, reference.path, damage)
+            assert [f.path for f in store.verify().findings] == [reference.path]
+            assert done(store.repair()) == Counter(restored=1)
+            assert store.objects(*"abd") == before
+
+
+def test_a_wiped_target_gets_the_documents_of_older_versions_too(tmp_path):
+    store = make_store(tmp_path, "abc", "2+1", spare="d")
+    store.save({"w": random_bytes(20_000)})
+    store.repair(replace={"c": "d"})
+    own = ("ckptstore.json", "incarnations/")
+    before = {k: v for k, v in store.objects(*"abd").items() if not k[1].startswith(own) and "/commit/" not in k[1]}
+    for name in "abd":
+        store.wipe(name)
+        assert fresh(store).repair().exit_code == 0
+        after = store.objects(*"abd")
+        assert {key: after.get(key) for key in before} == before
+
+
+def test_documents_of_older_versions_that_are_nowhere_any_more_are_no_damage(tmp_path):
+    store = make_store(tmp_path, "abc", "2+1", spare="d")
+    first = store.save({"w": random_bytes(20_000)})
+    store.repair(replace={"c": "d"})
+    for name in "abcd":
+        store.raw[name].delete([first.copies[0].index.path])
+    assert store.verify().state == "good"
+    assert done(store.repair()) == Counter()
+
+
 # -- failures ----------------------------------------
 
 
