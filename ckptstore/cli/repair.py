@@ -112,8 +112,8 @@ def _still_to_move(report: "RepairReport", pairs: "Sequence[str]") -> str:
 
 def _next(report: "RepairReport", pairs: "Sequence[str]") -> str:
     """What is left to do: to repair what is lost again and again mends nothing."""
-    if not report.exit_code:
-        return ""
+    if report.in_the_way:
+        return "remove what is in the way, then: ckpt repair"
     if report.still_on and all(result.state == "good" and not result.failed for result in report.checkpoints):
         return _still_to_move(report, pairs)
     if report.dry_run and report.does_something:
@@ -135,7 +135,9 @@ def _sum_up(call: Call, report: "RepairReport", pairs: "Sequence[str]") -> int:
         call.output.say(f"{copies} of manifests and marks {'would be ' if report.dry_run else ''}put back")
     for failure in report.failed:
         call.output.say(f"failed: {failure}")
-    hint = _next(report, pairs)
+    for each in report.in_the_way:
+        call.output.say(f"in the way on {each.target}: {each.kind}, {each.place}: remove it")
+    hint = _next(report, pairs) if report.exit_code else ""
     if hint:
         call.output.note(f"next: {hint}")
     worst = min(((r.tolerance.targets, r.tolerance.domains) for r in report.checkpoints), default=(-1, -1))
@@ -153,6 +155,7 @@ def _sum_up(call: Call, report: "RepairReport", pairs: "Sequence[str]") -> int:
         replaced=report.replaced,
         still_on=report.still_on,
         failed=[*report.failed, *(failure for result in report.checkpoints for failure in result.failed)],
+        in_the_way=report.in_the_way,
         tolerance={"targets": worst[0], "domains": worst[1]},
         hint=hint,
     )

@@ -14,6 +14,7 @@ from ckptstore.events import Observer, Progress, ignore
 from ckptstore.opened import Opened
 from ckptstore.operations.health import CheckpointHealth, VerifyReport, recoverable, to_check, unreadable
 from ckptstore.operations.mend import Mender, RepairResult
+from ckptstore.operations.obstacles import Obstacle, obstacles
 from ckptstore.operations.readmit import readmit_targets
 from ckptstore.operations.replacing import check_replacements, list_runs, runs_on
 from ckptstore.operations.verify import check
@@ -31,7 +32,7 @@ class RepairReport:
 
     In a dry run: that would be.
     `replaced`: targets that another has taken the place of, that hold nothing of any run, and that store.toml names all
-    the same. `still_on`: those that hold checkpoints still, and of which runs.
+    the same. `still_on`: those that hold checkpoints still, and of which runs. `in_the_way`: what people must remove.
     """
 
     checkpoints: list[RepairResult] = field(default_factory=list)
@@ -40,6 +41,7 @@ class RepairReport:
     failed: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
     still_on: dict[str, list[str]] = field(default_factory=dict)
+    in_the_way: list[Obstacle] = field(default_factory=list)
     dry_run: bool = False
 
     @property
@@ -84,6 +86,8 @@ def repair(
     _repair_run(opened, run, selector, replacements, report, observer)
     if replacements and not dry_run:
         _settle_replaced(opened, replacements, report)
+    if report.exit_code:
+        report.in_the_way = obstacles(opened)
     return report
 
 

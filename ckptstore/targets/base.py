@@ -120,6 +120,13 @@ class Target(ABC):
         """Make the place where objects will be: a directory. A bucket must be there already, so others do nothing."""
         return
 
+    def kinds(self) -> Iterator[tuple[str, str]]:
+        """Path and kind, in words, of everything that is there: "a file", "a folder", "a symbolic link" and others.
+
+        Nothing where all there can be is objects.
+        """
+        return iter(())
+
     def get_into(self, path: str, into: memoryview, *, start: int = 0) -> None:
         """Fill `into` (bytes) from `start`; `ShortObject` if there are fewer. Override where a copy can go."""
         into[:] = self.get(path, start=start, length=len(into))

@@ -117,6 +117,11 @@ class DirectoryTarget(Target):
             for path, status in posix.walk(folder, prefix, skip="" if prefix else TEMPORARY):
                 yield _entry(path, status)
 
+    def kinds(self) -> Iterator[tuple[str, str]]:
+        """See `Target.kinds`: one look at each folder, links not followed."""
+        with self._errors(""), self._folder("") as folder:
+            yield from posix.kinds(folder, "", skip=TEMPORARY)
+
     @contextmanager
     def _errors(self, path: str) -> Iterator[None]:
         try:

@@ -25,6 +25,7 @@ __all__ = [
     "SeenFolders",
     "error_for",
     "kind_in_the_way",
+    "kinds",
     "open_file",
     "open_folder",
     "read_fully",
@@ -150,8 +151,35 @@ def open_file(folder: int, name: str) -> Iterator[tuple[int, os.stat_result]]:
 def kind_in_the_way(folder: int, name: str) -> str | None:
     """What has this name, in words; None for a regular file. Raises `FileNotFoundError`."""
     mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-    kinds = {stat.S_IFREG: None, stat.S_IFDIR: "a folder", stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a FIFO"}
+    return None if stat.S_ISREG(mode) else _kind(mode)
+
+
+def _kind(mode: int) -> str:
+    kinds = {
+        stat.S_IFREG: "a file",
+        stat.S_IFDIR: "a folder",
+        stat.S_IFLNK: "a symbolic link",
+        stat.S_IFIFO: "a FIFO",
+    }
     return kinds.get(stat.S_IFMT(mode), "a special file")
+
+
+def kinds(folder: int, prefix: str, skip: str = "") -> Iterator[tuple[str, str]]:
+    """Path and kind, in words, of everything below `folder`, links not followed."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                path = prefix + entry.name
+                if entry.name == skip:
+                    continue
+                is_plain = entry.is_file(follow_symlinks=False)
+                yield path, "a file" if is_plain else _kind(entry.stat(follow_symlinks=False).st_mode)
+                if entry.is_dir(follow_symlinks=False):
+                    inner = _enter(folder, entry.name)
+                    try:
+                        yield from kinds(inner, f"{path}/")
+                    finally:
+                        os.close(inner)
 
 
 def write_fully(file: int, pieces: Sequence[memoryview]) -> None:

@@ -66,6 +66,10 @@ class Wrapper(Target):
         """As the inner target's."""
         self.inner.create_root()
 
+    def kinds(self) -> Iterator[tuple[str, str]]:
+        """As the inner target's, but read to its end first."""
+        return iter(self.call("list", "", lambda: [*self.inner.kinds()]))
+
     def close(self) -> None:
         """As the inner target's."""
         self.inner.close()
