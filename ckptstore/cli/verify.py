@@ -7,7 +7,7 @@ import typer
 from ckptstore.cli.call import Call
 from ckptstore.cli.failures import failure_of
 from ckptstore.cli.selecting import Name, Step, Tag, Which, selected
-from ckptstore.cli.wording import FALL_BACK, count, verdict
+from ckptstore.cli.wording import FALL_BACK, count, joined, verdict
 from ckptstore.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -155,9 +155,8 @@ def _sum_up(call: Call, report: "VerifyReport", *, read: bool) -> int:
     findings = [
         finding for health in [*report.checkpoints, *report.deleted] for finding in health.findings
     ] + report.history
-    kinds = {finding.kind for finding in findings}
-    if kinds == {"unreachable"}:
-        hint = VERDICTS["unknown"]
+    worst = max(states, key=list(VERDICTS).index, default="good")
+    hint = _unreachable_hint(call, findings, worst) or hint
     if hint:
         call.output.note(f"next: {hint}")
     tolerance = min(((h.tolerance.targets, h.tolerance.domains) for h in report.checkpoints), default=(-1, -1))
@@ -174,6 +173,17 @@ def _sum_up(call: Call, report: "VerifyReport", *, read: bool) -> int:
         findings=len(findings),
         hint=hint,
     )
+
+
+def _unreachable_hint(call: Call, findings: "Sequence[Finding]", worst: str) -> str:
+    """What to do where some of it is on targets that nobody names any more, or all that is amiss is out of reach."""
+    known = {*call.opened.targets, *call.opened.group.members.targets}
+    dropped = sorted({finding.target for finding in findings} - known - {""})
+    if dropped and worst == "unknown":
+        return f"name {joined(dropped)} in store.toml again, then: ckpt repair"
+    if not dropped and {finding.kind for finding in findings} == {"unreachable"}:
+        return VERDICTS["unknown"]
+    return ""
 
 
 VERDICTS = {

@@ -100,6 +100,20 @@ def test_nothing_more_is_saved_onto_a_target_that_was_replaced(two_runs):
     assert (answer.code, answer.summary["tolerance"]["targets"]) == (0, 1)
 
 
+def test_where_a_target_was_taken_out_too_early_verify_says_what_helps(two_runs):
+    for pair in ("c=d", "b=e"):
+        two_runs("repair", "--run", "r1", "--replace", pair)
+    two_runs.names = "ade"
+    two_runs.write("2+1", "4KiB")
+    answer = two_runs("verify", "--run", "r2")
+    assert (answer.code, next_of(answer)) == (5, "name b and c in store.toml again, then: ckpt repair")
+    two_runs.names = "abde"
+    two_runs.write("2+1", "4KiB")
+    assert next_of(two_runs("verify", "--run", "r2")) == "ckpt repair"
+    assert two_runs("repair", "--run", "r2").code == 0
+    assert two_runs("verify", "--run", "r2").code == 0
+
+
 def test_python_tells_the_runs_too(two_runs):
     with Store(Config.load(two_runs.path)) as store:
         report = store.run("r1").repair(replace={"c": "d"})
