@@ -13,20 +13,21 @@ from manifests import paths
 
 _RUN, _NAME, _NUMBER = "[a-z0-9][a-z0-9._-]*", "[A-Za-z0-9][A-Za-z0-9._-]*", "[0-9]{6,9}"
 _VOTES = rf"runs/{_RUN}/commit/{_NAME}"
-_NOTES = "|".join(folder for folder in paths.FOLDERS if folder != paths.MANIFESTS)
+_OF_SAVES = f"{paths.MANIFESTS}|{paths.MARKS}"  # several of each save, so each save has a folder there
+_OTHERS = "|".join(folder for folder in paths.FOLDERS if folder not in _OF_SAVES.split("|"))
 _OBJECTS = (
     re.escape(paths.IDENTITY),
     rf"{paths.INCARNATIONS}{_NUMBER}\.json",
     rf"data/[0-9a-f]{{2}}/{_RUN}/{_NAME}/{_NUMBER}\.[0-9]{{3}}",
     rf"runs/{_RUN}/(index|shards)/{_NAME}",
-    rf"{_VOTES}/{paths.MANIFESTS}/{_NAME}/{_NAME}",
-    rf"{_VOTES}/({_NOTES})/{_NAME}",
+    rf"{_VOTES}/({_OF_SAVES})/{_NAME}/{_NAME}",
+    rf"{_VOTES}/({_OTHERS})/{_NAME}",
 )
 _FOLDERS = (
     paths.INCARNATIONS.rstrip("/"),
     rf"data(/[0-9a-f]{{2}}(/{_RUN}(/{_NAME})?)?)?",
     rf"runs(/{_RUN}(/(index|shards|commit))?)?",
-    rf"{_VOTES}(/({_NOTES}|{paths.MANIFESTS}(/{_NAME})?))?",
+    rf"{_VOTES}(/({_OTHERS}|({_OF_SAVES})(/{_NAME})?))?",
 )
 _OBJECT = re.compile("|".join(_OBJECTS))
 _FOLDER = re.compile("|".join(_FOLDERS))

@@ -28,14 +28,15 @@ def small(tmp_path) -> Ckpt:
 def of_each_kind(target: Path) -> list[Path]:
     """Identity, a standing, a fragment, a manifest, a note, and what there is of index and record."""
     places = ["ckptstore.json", "incarnations/000002.json", "data/*/*/*/*", "runs/*/commit/*/manifests/*/*"]
-    places += ["runs/*/commit/*/begun/*", "runs/*/index/*", "runs/*/shards/*"]
+    places += ["runs/*/commit/*/begun/*", "runs/*/commit/*/marks/*/*", "runs/*/index/*", "runs/*/shards/*"]
     return [found[0] for place in places if (found := sorted(target.glob(place)))]
 
 
 @pytest.mark.parametrize("what", MAKE)
 def test_all_that_is_in_the_way_is_told_at_once(small, what):
+    assert small("tag", "best", "7").code == 0
     blocked = of_each_kind(small.folder / "c")
-    assert len(blocked) >= 5
+    assert len(blocked) >= 6
     for path in blocked:
         path.unlink()
         MAKE[what](path)
@@ -62,6 +63,21 @@ def test_a_file_or_a_link_where_a_folder_must_be(small, folder, what):
     place.unlink()
     assert small("repair").code == 0
     assert small("verify", "--read-data").code == 0
+
+
+def test_what_belongs_there_is_not_in_the_way(small):
+    """Whatever the store keeps: sessions, saves begun, deleted, tagged and pruned, more than one version."""
+    for step in (8, 9):
+        small("save", small.folder / "in.safetensors", "--step", step)
+    small("tag", "best", 8)
+    small("delete", "7", "--yes")
+    small("prune", "--keep-last", "1", "--grace", "0", "--yes")
+    small.names = "abcd"
+    small.write("2+1", "4KiB")
+    assert small("repair", "--replace", "c=d").code == 0
+    small.away("b")
+    summary = small("repair", "--json").summary
+    assert (summary["code"], summary["in_the_way"]) == (3, [])
 
 
 def test_what_people_keep_beside_objects_is_not_in_the_way(small):
