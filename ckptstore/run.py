@@ -12,7 +12,7 @@ from ckptstore.opened import Opened, shared
 from ckptstore.placement import Survives
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.retention import Keep, Retention, rules_for
-from ckptstore.selection import Selector, select_deleted, select_from, select_tagged
+from ckptstore.selection import Selector, select_deleted, select_from, select_tagged, select_unreadable
 from ckptstore.targets import Reason
 from manifests import History, Manifest
 
@@ -186,13 +186,20 @@ class Run:
     def delete(self, step: Which) -> Checkpoint:
         """Hide a checkpoint: it is not listed any more, and doesn't load. Of several saves of a step the newest.
 
+        By its key also one of which no manifest can be read any more, so that a prune can remove what is left of it.
+
         A mark is put on it and nothing else: its data stays until a `prune` after the grace period, and until then
         `undelete` takes the mark back. Raises `NotFoundError`, `CommitInDoubt`, `OutOfReach`, as do all that put marks.
         """
-        found = select_from(self._history(), selector_of(step))
+        history, selector = self._history(), selector_of(step)
+        if lost := select_unreadable(history, selector):
+            gone = Checkpoint.lost(self.name, *lost)
+        else:
+            found = select_from(history, selector)
+            gone = Checkpoint.of(found.manifest, found.tags)
         with protocol_errors():
-            self._opened.group.delete(self.name, *found.key)
-        return Checkpoint.of(found.manifest, found.tags)
+            self._opened.group.delete(self.name, gone.session, gone.ordinal)
+        return gone
 
     def undelete(self, step: Which) -> Checkpoint:
         """Take the delete mark from a checkpoint: it is listed and loads again."""

@@ -17,6 +17,7 @@ from ckptstore.errors import (
 from ckptstore.opened import Opened
 from ckptstore.protocolerrors import protocol_errors
 from manifests import Checkpoint, History, Manifest, Problem, paths
+from manifests.paths import SaveKey
 
 __all__ = [
     "Selector",
@@ -27,6 +28,7 @@ __all__ = [
     "select_deleted",
     "select_from",
     "select_tagged",
+    "select_unreadable",
 ]
 
 
@@ -121,6 +123,12 @@ def select_deleted(history: History, selector: Selector) -> Checkpoint:
         return matching[-1]
     message = f"run {history.run} has no deleted checkpoint {selector}"
     raise NotFoundError(message, hint=f"see what was deleted: ckpt ls --deleted --run {history.run}", run=history.run)
+
+
+def select_unreadable(history: History, selector: Selector) -> SaveKey | None:
+    """The save with that key of which no manifest can be read, or None."""
+    keys = [key for key in history.unreadable if paths.save_name(*key) in (selector.key, selector.name)]
+    return keys[0] if keys else None
 
 
 def select_tagged(history: History, tag: str) -> Checkpoint:

@@ -7,7 +7,10 @@ __all__ = ["Counts", "Finding"]
 
 @dataclass(frozen=True)
 class Finding:
-    """Something not as it should be: "missing", "short", "corrupt", "unreachable", "doubled", "scarce" or "changed"."""
+    """Something not as it should be.
+
+    `kind`: "missing", "short", "corrupt", "unreachable", "doubled", "scarce", "changed" or "strange".
+    """
 
     kind: str
     what: str

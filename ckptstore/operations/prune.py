@@ -13,7 +13,7 @@ from ckptstore.events import Observer, Progress, ignore
 from ckptstore.opened import Opened
 from ckptstore.operations.ages import Ages, target_time
 from ckptstore.operations.inventory import Named, named_by
-from ckptstore.operations.prune_plan import Options, find_ended, make_plan, mark_name, read_run
+from ckptstore.operations.prune_plan import Options, find_ended, make_plan, past_grace, read_run, what_blocks
 from ckptstore.operations.prune_report import PruneReport, Waiting
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.retention import Retention
@@ -84,6 +84,9 @@ def _carry_out(opened: Opened, report: PruneReport, observer: Observer) -> None:
             report.ended.remove(checkpoint)
         observer(Progress("prune", 1, len(report.ended)))
     report.removal.remove_checkpoints(opened, report.run, report.ended)
+    for key, marks in report.unreadable.items():
+        with protocol_errors():
+            opened.group.collect(report.run, key, marks)
     _bury(opened, report)
     _sweep(opened, report, before)
     with protocol_errors():
@@ -120,8 +123,7 @@ def _orphan_times(opened: Opened, report: PruneReport) -> dict[str, datetime]:
 
 def _end(opened: Opened, report: PruneReport, checkpoint: Checkpoint, ages: Ages) -> bool:
     """End one deleted save. False: it was undeleted, or can't be read for certain any more."""
-    grace = report.rules.grace_seconds
-    past = [random for random in checkpoint.deletes if ages.youngest(mark_name(checkpoint, random)) >= grace]
+    past = past_grace(checkpoint.key, checkpoint.deletes, ages, report.rules.grace_seconds)
     with protocol_errors():
         return opened.group.collect(report.run, checkpoint.key, past) == "collected"
 
@@ -143,7 +145,7 @@ def _sweep(opened: Opened, report: PruneReport, before: Mapping[str, datetime]) 
         return
     with protocol_errors():
         history = opened.group.history(report.run)
-    report.blocked = [problem.message for problem in history.problems if problem.fatal]
+    report.blocked = what_blocks(history, report.unreadable)
     if report.blocked:
         return
     try:

@@ -140,7 +140,8 @@ def _repair_run(
     if selector is None:
         for health in unreadable(history):
             result = _result(health)
-            result.failed += [finding.detail for finding in health.findings[:1]]
+            give_up = f"to give it up: ckpt delete {health.key} --run {run} --yes"
+            result.failed += [f"{finding.detail}; {give_up}" for finding in health.findings[:1]]
             report.checkpoints.append(result)
 
 

@@ -14,7 +14,16 @@ from ckptstore.load.documents import fetch_document, fetch_record
 from ckptstore.load.plan import Shard
 from ckptstore.opened import Opened
 from ckptstore.operations.findings import Finding
-from ckptstore.operations.health import CheckpointHealth, VerifyReport, beside, recoverable, to_check, told, unreadable
+from ckptstore.operations.health import (
+    CheckpointHealth,
+    VerifyReport,
+    beside,
+    recoverable,
+    strangers,
+    to_check,
+    told,
+    unreadable,
+)
 from ckptstore.operations.survey import survey_document, survey_shard
 from ckptstore.placement import Survives, full_tolerance, survives
 from ckptstore.protocolerrors import protocol_errors
@@ -52,7 +61,7 @@ def verify(
         observer(Progress("verify", 1, len(chosen)))
     if selector is None:
         report.checkpoints += unreadable(history)
-        report.history = beside(history)
+        report.history, report.strange = beside(history), strangers(history)
         looked_at = [_check_as_it_stands(opened, history, checkpoint, fraction) for checkpoint in recoverable(history)]
         report.deleted = [health for health in looked_at if health.state != "changed"]
     return report
@@ -112,7 +121,7 @@ def check(opened: Opened, history: History, checkpoint: Checkpoint, fraction: fl
 def _check_votes(opened: Opened, history: History, checkpoint: Checkpoint, health: CheckpointHealth) -> None:
     """Copies of the manifest that are missing or damaged, and commit targets that don't count."""
     for problem in history.problems:
-        if problem.save == checkpoint.key:
+        if problem.save == checkpoint.key and problem.kind != "strange":
             health.findings += told(problem)
     for name, standing in opened.group.standings.items():
         if name not in opened.group.members.targets:
