@@ -4,13 +4,15 @@ import shutil
 
 import pytest
 
+import ckptstore
 from ckptstore.errors import CorruptError, NotFoundError
+from ckptstore.opened import release
 from ckptstore.selection import Selector
 from tests.cli.support import Ckpt, write_tensors
 from tests.faults.crash.killing import Killed, Killer
 from tests.faults.crash.sweeps import save
 from tests.faults.crash.world import memory_world
-from tests.support import make_store
+from tests.support import RUN, make_store
 
 EVERYTHING = [Selector(), Selector(step=1), Selector(step=99), Selector(name="step-2"), Selector(tag="best")]
 
@@ -33,6 +35,24 @@ def test_o07_a_load_where_no_manifest_is_readable_does_not_say_that_there_is_non
         path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(CorruptError, match="can't be told"):
         store.load(selector)
+
+
+def test_o07_who_resumes_by_the_latest_is_not_told_that_there_is_none(tmp_path):
+    store = make_store(tmp_path, "abc", "2+1")
+    save(store, 1, 2)
+    run = ckptstore.open(store.config).run(RUN)
+    assert run.latest().step == 2
+    for path in tmp_path.glob("*/runs/*/commit/*/manifests/*/*"):
+        path.write_bytes(path.read_bytes()[:-9])
+    for ask in (run.latest, run.checkpoints, lambda: run.load({})):
+        with pytest.raises(CorruptError, match="can't be told"):
+            ask()
+    for name in "abc":
+        shutil.rmtree(tmp_path / name / "runs" / RUN / "commit")
+    for ask in (run.latest, run.checkpoints, lambda: run.load({})):
+        with pytest.raises(CorruptError, match="every record of its saves is gone"):
+            ask()
+    release(store.config)
 
 
 def test_o07_ls_where_no_manifest_is_readable_fails(ckpt):

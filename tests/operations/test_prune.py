@@ -246,7 +246,9 @@ def test_o26_a_reader_slower_than_the_grace_period_is_told_and_gets_nothing(stor
         monkeypatch.setattr(target, "delete", lambda paths, real=real, note=note: (note.extend(paths), real(paths))[1])
     pruned(store, keep_last=1)
     rooms = [f"runs/{RUN}/index/", f"runs/{RUN}/shards/", "data/"]
-    orders = [[at for path in paths for at, room in enumerate(rooms) if path.startswith(room)] for paths in removed.values()]
+    orders = [
+        [at for path in paths for at, room in enumerate(rooms) if path.startswith(room)] for paths in removed.values()
+    ]
     assert {at for order in orders for at in order} == {0, 1, 2}
     assert all(order == sorted(order) for order in orders)
     with pytest.raises(NotFoundError, match="step-1 of run demo was deleted and pruned while it was read"):
