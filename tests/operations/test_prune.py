@@ -12,6 +12,8 @@ from ckptstore.commit import Commit
 from ckptstore.errors import AccessDenied, ConflictError, CorruptError, NotFoundError, OutOfReach, UsageError
 from ckptstore.operations.prune import PruneReport, prune
 from ckptstore.operations.prune_plan import deleted_in
+from ckptstore.operations.repair import repair
+from ckptstore.operations.verify import verify
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.retention import Retention
 from ckptstore.selection import Selector
@@ -341,6 +343,26 @@ def test_o25_a_manifest_that_may_not_be_read_now_is_an_error_and_nothing_goes(st
     assert {key: kept.get(key) for key in before} == before
     store.heal()
     assert_equal(store.load(), state(2))
+
+
+def test_o25_data_whose_commit_records_are_gone_is_no_orphan(store):
+    """Nothing names it any more, and whoever removed them may put them back."""
+    saved(store, 1)
+    pass_time(store, 3 * DAY)
+    for name in store.raw:
+        (store.root / name / "runs" / RUN / "commit").rename(store.root / f"commit of {name}")
+    before = store.objects()
+    later = reopen(store.root, store.config)
+    for options in ({"sweep_only": True}, {"keep_last": 1}):
+        with pytest.raises(CorruptError, match="every record of its saves is gone"):
+            pruned(later, **options)
+    assert later.objects() == before
+    for ask in (verify, repair):
+        with pytest.raises(CorruptError, match="every record of its saves is gone"):
+            ask(later.opened, RUN)
+    for name in store.raw:
+        (store.root / f"commit of {name}").rename(store.root / name / "runs" / RUN / "commit")
+    assert_equal(reopen(store.root, store.config).load(), state(1))
 
 
 def test_o25_an_unreadable_index_makes_no_orphans(store):
