@@ -69,7 +69,9 @@ def test_o07_ls_where_no_manifest_is_readable_fails(ckpt):
 def test_o07_data_whose_commit_records_are_gone_is_no_fresh_start(ckpt):
     for target in "abc":
         shutil.rmtree(ckpt.folder / target / "runs" / "default" / "commit")
-    for command in (["ls"], ["restore", ckpt.folder / "out"], ["restore", ckpt.folder / "out", "--step", 7]):
+    restore = ["restore", ckpt.folder / "out"]
+    rest = (["show"], ["verify"], ["repair"], ["prune", "--sweep"], ["prune", "--keep-last", 1, "--dry-run"])
+    for command in (["ls"], restore, [*restore, "--step", 7], *rest):
         answer = ckpt(*command, "--json")
         assert (answer.code, answer.summary["kind"]) == (4, "CorruptError")
         assert "every record of its saves is gone" in answer.err
