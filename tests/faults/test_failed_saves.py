@@ -42,6 +42,11 @@ class Faulty:
         return state["w"][0].item()
 
 
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch):
+    monkeypatch.setattr("manifests.quorum.PAUSE", 0.001)
+
+
 @pytest.fixture
 def faulty(tmp_path):
     made = Faulty(tmp_path)
@@ -82,9 +87,8 @@ def test_o10_an_async_save_that_fails_at_its_commit_leaves_the_old_one(faulty):
 
 
 @pytest.mark.parametrize("where", [DATA, MANIFESTS])
-def test_o10_automatic_retention_waits_for_a_commit_that_is_read_back(tmp_path, monkeypatch, where):
+def test_o10_automatic_retention_waits_for_a_commit_that_is_read_back(tmp_path, where):
     """Keep-last 1 and no grace: what is deleted is gone at once, so nothing may go for a save that fails."""
-    monkeypatch.setattr("manifests.quorum.PAUSE", 0.001)
     faulty = Faulty(tmp_path, retention=Retention(keep_last=1, grace="0", automatic=True))
     faulty.run.save(weights(1), step=1)
     before = faulty.local.objects()
