@@ -40,7 +40,7 @@ def test_o44_odd_names_of_folders(tmp_path):
 def live_under(folder: Path, root: str, options: Mapping[str, object], held: Callable[[], Mapping[str, bytes]]) -> None:
     """Save, list, load, verify, delete and remove; `held`: what a plain client finds, by its raw key."""
     targets = [TargetConfig(name=name, url=f"{root}/{name}", options=dict(options)) for name in "abc"]
-    config = Config(name="odd", code="2+1", fragment_size="16KiB", targets=targets)
+    config = Config(name="odd", code="2+1", fragment_size="128KiB", targets=targets)
     init(reopen(folder, config).opened)
     store = reopen(folder, config)
     old, newer = store.save(ARRAYS, step=1), {"weights": random_bytes(50_000, seed=3)}
