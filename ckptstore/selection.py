@@ -21,7 +21,9 @@ from manifests.paths import SaveKey
 
 __all__ = [
     "Selector",
+    "history_of",
     "key_of",
+    "live",
     "refuse_lost_votes",
     "select",
     "select_all",
@@ -88,6 +90,22 @@ def select(opened: Opened, run: str, selector: Selector) -> Manifest:
     except NotFoundError:
         refuse_lost_votes(opened, history)
         raise
+
+
+def history_of(opened: Opened, run: str) -> History:
+    """What a run holds. Raises `OutOfReach`, `AccessDenied`, and `CorruptError` as `refuse_lost_votes`."""
+    with protocol_errors():
+        history = opened.group.history(run)
+    refuse_lost_votes(opened, history)
+    return history
+
+
+def live(history: History) -> Sequence[Checkpoint]:
+    """The live checkpoints, oldest first. Raises `CorruptError` where none can be read, and there is one: not none."""
+    unreadable = [problem for problem in history.problems if problem.fatal]
+    if unreadable and not history.checkpoints:
+        raise _not_readable(history, Selector(), unreadable)
+    return history.checkpoints
 
 
 def refuse_lost_votes(opened: Opened, history: History) -> None:

@@ -17,6 +17,7 @@ from ckptstore.operations.prune_plan import Options, find_ended, make_plan, past
 from ckptstore.operations.prune_report import PruneReport, Waiting
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.retention import Retention
+from ckptstore.selection import history_of
 from manifests import Checkpoint, History, paths
 
 CLOCK_MARGIN = 0.1
@@ -46,7 +47,8 @@ def prune(
     `keep_last` one that is lost doesn't count: an older one is kept in its place. Raises `UsageError` for rules that
     keep nothing, `NotFoundError` for such a tag; of the checkpoint that would be left as the latest `CorruptError`
     where it doesn't load, `OutOfReach` where that can't be told, and `ToleranceError` where it survives less than as
-    it was written, so that a repair comes first (a sweep deletes nothing and goes on); `CommitInDoubt`.
+    it was written, so that a repair comes first (a sweep deletes nothing and goes on); `CommitInDoubt`; and
+    `CorruptError` where there is data and not one record of a save: nothing may be said to need it, and all of it.
     """
     if not (rules.has_rules or sweep_only):
         hint = "ckpt prune --keep-last 3, or run.prune(keep_last=3), or [retention] in store.toml"
@@ -143,8 +145,7 @@ def _sweep(opened: Opened, report: PruneReport, before: Mapping[str, datetime]) 
     """Remove the orphans, by what is named now that registers are closed; none where something couldn't be read."""
     if report.blocked:
         return
-    with protocol_errors():
-        history = opened.group.history(report.run)
+    history = history_of(opened, report.run)
     report.blocked = what_blocks(history, report.unreadable)
     if report.blocked:
         return

@@ -12,7 +12,7 @@ from ckptstore.operations.soundness import fault_of_latest, outlook, silent_targ
 from ckptstore.operations.verify import check
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.retention import Retention
-from ckptstore.selection import key_of
+from ckptstore.selection import history_of, key_of
 from manifests import Checkpoint, History, paths
 from manifests.paths import SaveKey
 
@@ -46,10 +46,8 @@ def make_plan(opened: Opened, report: PruneReport, options: Options) -> None:
 
 
 def read_run(opened: Opened, run: str) -> tuple[History, Ages]:
-    """The run as it stands, and how old its votes are."""
-    with protocol_errors():
-        history = opened.group.history(run)
-    return history, vote_ages(opened, run)
+    """The run as it stands, and how old its votes are. Raises as `history_of`: what lost its records is no orphan."""
+    return history_of(opened, run), vote_ages(opened, run)
 
 
 def deleted_in(opened: Opened, run: str, rules: Retention) -> list[Waiting]:

@@ -20,7 +20,7 @@ from ckptstore.operations.readmit import readmit_targets
 from ckptstore.operations.verify import check
 from ckptstore.placement import Place
 from ckptstore.protocolerrors import protocol_errors
-from ckptstore.selection import Selector, key_of
+from ckptstore.selection import Selector, history_of, key_of
 from manifests import Checkpoint, History, Index
 
 __all__ = ["RepairReport", "RepairResult", "repair"]
@@ -122,8 +122,7 @@ def _repair_run(
     observer: Observer,
 ) -> None:
     _heal(opened, run, report)
-    with protocol_errors():
-        history = opened.group.history(run)
+    history = history_of(opened, run)
     chosen = _chosen(history, selector)
     places = _places(opened, replace, report)
     for checkpoint in chosen:

@@ -28,7 +28,7 @@ from ckptstore.operations.survey import survey_document, survey_shard
 from ckptstore.placement import Survives, full_tolerance, survives
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.save.copies import copies_wanted
-from ckptstore.selection import Selector, key_of
+from ckptstore.selection import Selector, key_of, refuse_lost_votes
 from ckptstore.tolerance import record_survives, stripe_survives, weakest
 from manifests import Checkpoint, History, Index, ManifestError, ShardRecord, ShardReference, paths
 
@@ -48,12 +48,13 @@ def verify(
 ) -> VerifyReport:
     """Check one checkpoint of a run, or all and those that could be undeleted.
 
-    Raises `NotFoundError` where none is live.
+    Raises `NotFoundError` where none is live, and `CorruptError` where there is data and not one record of a save.
     """
     fraction = subset if read_data else 0.0
     with protocol_errors():
         opened.group.refresh()  # what an open store knew of its targets may be old
         history = opened.group.history(run, every_copy=True)
+    refuse_lost_votes(opened, history)
     chosen = to_check(history, selector)
     report = VerifyReport([])
     for checkpoint in chosen:
