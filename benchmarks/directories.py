@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 
 import ckptstore
-from benchmarks import peers
+from benchmarks import alone, peers
 from benchmarks.sections import Bars, Line, Section, Table
 from benchmarks.setting import MIB, NAMES, State, directories, make_state, on_ranks, scratch
 from benchmarks.turns import Contender, Figures, take_turns
@@ -17,6 +17,10 @@ from ckptstore.config import Config
 SIZE = 1024 * MIB
 THREADS = (1, 2, 4)
 COPIES = 3  # m + 1 of 4+2: what survives as many losses
+SENT = 1.5  # n / k of 4+2
+CORES = 2
+WRITING = "writing 1.5 GiB, no more"
+READING = "reading, checking and copying, no more"
 PLACES = (("tmpfs", "/dev/shm", (False,)), ("disk", ".", (True, False)))
 """Where, below which folder, and with fsync or without: it means nothing on tmpfs."""
 Found = dict[str, Figures]
@@ -49,7 +53,8 @@ def measure() -> Section:
 
 TEXT = """1 GiB in 64 MiB tensors. ckptstore writes 1.5 GiB (4+2) to six directories, digests of all of it included, and
 commits; a load checks every block before it is handed out. DCP's `FileSystemWriter` writes 1 GiB, unverified, and as
-many copies as survive two losses in the row of three. *DCP's best* is the best of 1, 2 and 4 threads."""
+many copies as survive two losses in the row of three. *DCP's best* is the best of 1, 2 and 4 threads. The rows with
+*no more* are the limits of this machine: as many bytes, by one thread a core, and nothing around them."""
 
 
 def _measure(folder: str, fsync: bool) -> tuple[Found, Found]:
@@ -66,8 +71,8 @@ def _measure(folder: str, fsync: bool) -> tuple[Found, Found]:
     def clean() -> None:
         for name in NAMES:
             shutil.rmtree(root / "store" / name / "data", ignore_errors=True)
-        for peer in ("dcp", "torchsnapshot"):
-            shutil.rmtree(root / peer, ignore_errors=True)
+        for peer in (root / "dcp", root / "torchsnapshot", *root.glob("alone-*")):
+            shutil.rmtree(peer, ignore_errors=True)
 
     contenders = {"ckptstore 4+2": Contender(ours, after=clean)}
     for threads in THREADS:
@@ -78,6 +83,8 @@ def _measure(folder: str, fsync: bool) -> tuple[Found, Found]:
     by_torchsnapshot, _ = peers.torchsnapshot(state, root / "torchsnapshot")
     if not fsync:  # it knows none
         contenders["torchsnapshot"] = Contender(by_torchsnapshot, after=clean)
+    if not fsync:
+        contenders[WRITING] = Contender(alone.write(state, root / f"alone-{rank}", SENT, CORES // world), after=clean)
     saves = take_turns(contenders)
     return saves, _measure_loads(root, run, state, next(counter))
 
@@ -87,6 +94,8 @@ def _measure_loads(root: Path, run: Any, state: State, step: int) -> Found:
     peers.dcp_files(state, root / "dcp", 2, fsync=False)()
     into = {name: torch.zeros_like(tensor) for name, tensor in state.items()}
     peers.torchsnapshot(state, root / "torchsnapshot")[0]()
+    beside = root / f"alone-{dist.get_rank() if dist.is_initialized() else 0}"
+    alone.write(state, beside, 1.0, 1)()
     _, by_torchsnapshot = peers.torchsnapshot(into, root / "torchsnapshot")
 
     def forget() -> None:
@@ -102,6 +111,7 @@ def _measure_loads(root: Path, run: Any, state: State, step: int) -> Found:
             names[0]: Contender(ours, before=forget),
             names[1]: Contender(peers.dcp_read_files(into, root / "dcp"), before=forget),
             "torchsnapshot": Contender(by_torchsnapshot, before=forget),
+            READING: Contender(alone.read_and_check(into, beside, CORES // _world()), before=forget),
             names[2]: Contender(
                 ours, before=lambda: (forget(), _move(root, "", ".away")), after=lambda: _move(root, ".away", "")
             ),

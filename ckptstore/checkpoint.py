@@ -8,7 +8,7 @@ import manifests
 from ckptstore.errors import UsageError
 from ckptstore.placement import Survives
 from ckptstore.selection import Selector, key_of
-from manifests import Manifest
+from manifests import Manifest, paths
 
 __all__ = ["Checkpoint", "Which", "selector_of"]
 
@@ -28,7 +28,8 @@ class Checkpoint:
     bytes: int
     tolerance: Survives
     state: str
-    """"good", or "degraded": it survives less than with everything in its place. `ckpt verify` looks closer."""
+    """"good"; "degraded": it survives less than with everything in its place; "lost": no manifest of it can be read.
+    `ckpt verify` looks closer."""
     tags: tuple[str, ...] = ()
     user: Mapping[str, Any] | None = None
 
@@ -53,6 +54,12 @@ class Checkpoint:
             tags=tuple(tags),
             user=manifest.user,
         )
+
+    @classmethod
+    def lost(cls, run: str, session: str, ordinal: int) -> "Checkpoint":
+        """One of which nothing is known but its key."""
+        key = paths.save_name(session, ordinal)
+        return cls(run, key, key, None, session, ordinal, "", 0, 0, Survives(-1, -1), "lost")
 
 
 Which = int | str | Selector | Checkpoint

@@ -16,6 +16,7 @@ from ckptstore.placement import Place, Survives, survives
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.save.copies import copies_wanted, put_copies
 from ckptstore.save.shard import SavedShard, ShardSaver
+from ckptstore.selection import history_of
 from ckptstore.tolerance import weakest
 from manifests import Copy, FormatError, Index, Manifest, Missing, Reference, TensorTable, Tolerance, paths
 
@@ -64,8 +65,13 @@ class Commit:
     ordinal: int = 0
 
     def begin(self) -> None:
-        """Say that a save begins. Raises `OutOfReach`, `CommitInDoubt`."""
+        """Say that a save begins. Raises `OutOfReach`, `CommitInDoubt`.
+
+        And `CorruptError` where the run has data and no vote is left: what is saved there now would make it orphaned.
+        """
         with protocol_errors():
+            if not (self.opened.is_saving(self.run) or self.opened.group.newest_session(self.run)):
+                history_of(self.opened, self.run)
             self.session, self.ordinal = self.opened.next_save(self.run, self.job)
             self.opened.group.begin(self.run, self.session, self.ordinal)
 

@@ -181,6 +181,11 @@ class Opened:
         replies = self.executor.map(lambda name: _reply(ask, name, self.targets.get(name)), chosen)
         return dict(zip(chosen, replies, strict=True))
 
+    def is_saving(self, run: str) -> bool:
+        """Whether this process has opened a session on a run."""
+        with self._saving:
+            return run in self._sessions
+
     def next_save(self, run: str, job: str) -> tuple[str, int]:
         """Name the next save of a run: the session that this process holds on it, and the next ordinal in it.
 

@@ -12,7 +12,15 @@ from ckptstore.opened import Opened, shared
 from ckptstore.placement import Survives
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.retention import Keep, Retention, rules_for
-from ckptstore.selection import Selector, select_deleted, select_from, select_tagged
+from ckptstore.selection import (
+    Selector,
+    history_of,
+    live,
+    select_deleted,
+    select_from,
+    select_tagged,
+    select_unreadable,
+)
 from ckptstore.targets import Reason
 from manifests import History, Manifest
 
@@ -38,8 +46,7 @@ class Run:
         return shared(self.config)
 
     def _history(self) -> History:
-        with protocol_errors():
-            return self._opened.group.history(self.name)
+        return history_of(self._opened, self.name)
 
     def check(self) -> Survives:
         """Check, before training begins, that a save would succeed; returns how many losses it would survive.
@@ -144,11 +151,11 @@ class Run:
         )
 
     def checkpoints(self) -> list[Checkpoint]:
-        """The live checkpoints, oldest first; the last one is the latest."""
-        return [Checkpoint.of(c.manifest, c.tags) for c in self._history().checkpoints]
+        """The live checkpoints, oldest first; the last one is the latest. Raises `CorruptError` if none is readable."""
+        return [Checkpoint.of(c.manifest, c.tags) for c in live(self._history())]
 
     def latest(self) -> Checkpoint:
-        """The newest session's last save. Raises `NotFoundError`."""
+        """The newest session's last save. Raises `NotFoundError`; `CorruptError` if what there is isn't readable."""
         found = select_from(self._history(), Selector())
         return Checkpoint.of(found.manifest, found.tags)
 
@@ -187,13 +194,20 @@ class Run:
     def delete(self, step: Which) -> Checkpoint:
         """Hide a checkpoint: it is not listed any more, and doesn't load. Of several saves of a step the newest.
 
+        By its key also one of which no manifest can be read any more, so that a prune can remove what is left of it.
+
         A mark is put on it and nothing else: its data stays until a `prune` after the grace period, and until then
         `undelete` takes the mark back. Raises `NotFoundError`, `CommitInDoubt`, `OutOfReach`, as do all that put marks.
         """
-        found = select_from(self._history(), selector_of(step))
+        history, selector = self._history(), selector_of(step)
+        if lost := select_unreadable(history, selector):
+            gone = Checkpoint.lost(self.name, *lost)
+        else:
+            found = select_from(history, selector)
+            gone = Checkpoint.of(found.manifest, found.tags)
         with protocol_errors():
-            self._opened.group.delete(self.name, *found.key)
-        return Checkpoint.of(found.manifest, found.tags)
+            self._opened.group.delete(self.name, gone.session, gone.ordinal)
+        return gone
 
     def undelete(self, step: Which) -> Checkpoint:
         """Take the delete mark from a checkpoint: it is listed and loads again."""

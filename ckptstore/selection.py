@@ -17,16 +17,20 @@ from ckptstore.errors import (
 from ckptstore.opened import Opened
 from ckptstore.protocolerrors import protocol_errors
 from manifests import Checkpoint, History, Manifest, Problem, paths
+from manifests.paths import SaveKey
 
 __all__ = [
     "Selector",
+    "history_of",
     "key_of",
+    "live",
     "refuse_lost_votes",
     "select",
     "select_all",
     "select_deleted",
     "select_from",
     "select_tagged",
+    "select_unreadable",
 ]
 
 
@@ -88,6 +92,22 @@ def select(opened: Opened, run: str, selector: Selector) -> Manifest:
         raise
 
 
+def history_of(opened: Opened, run: str) -> History:
+    """What a run holds. Raises `OutOfReach`, `AccessDenied`, and `CorruptError` as `refuse_lost_votes`."""
+    with protocol_errors():
+        history = opened.group.history(run)
+    refuse_lost_votes(opened, history)
+    return history
+
+
+def live(history: History) -> Sequence[Checkpoint]:
+    """The live checkpoints, oldest first. Raises `CorruptError` where none can be read, and there is one: not none."""
+    unreadable = [problem for problem in history.problems if problem.fatal]
+    if unreadable and not history.checkpoints:
+        raise _not_readable(history, Selector(), unreadable)
+    return history.checkpoints
+
+
 def refuse_lost_votes(opened: Opened, history: History) -> None:
     """Raise `CorruptError` where a run has indexes and records and not one vote: it is no run that never saved."""
     if history.sessions or history.begun or history.checkpoints or history.deleted or history.problems:
@@ -121,6 +141,12 @@ def select_deleted(history: History, selector: Selector) -> Checkpoint:
         return matching[-1]
     message = f"run {history.run} has no deleted checkpoint {selector}"
     raise NotFoundError(message, hint=f"see what was deleted: ckpt ls --deleted --run {history.run}", run=history.run)
+
+
+def select_unreadable(history: History, selector: Selector) -> SaveKey | None:
+    """The save with that key of which no manifest can be read, or None."""
+    keys = [key for key in history.unreadable if paths.save_name(*key) in (selector.key, selector.name)]
+    return keys[0] if keys else None
 
 
 def select_tagged(history: History, tag: str) -> Checkpoint:

@@ -38,16 +38,18 @@ def collect(
     if of in before.collected:
         yield from _put_note(scope, run, of)
         return "collected"
-    checkpoint = marks.found_in(before, of)
-    chosen = next((random for random in checkpoint.deletes if random in deletes), None)
-    if chosen is None or checkpoint.tags:
+    tags = () if of in before.unreadable else marks.found_in(before, of).tags
+    chosen = next((random for random in before.deletes(of) if random in deletes), None)
+    if chosen is None or tags:
         return "kept"
     yield from put_mark(scope, run, Mark(kind="collect", of=of, undoes=chosen, created=created))
     history = yield from marks.read_to_change(scope, run)
     after = history.find(*of)
     if any(problem.fatal and problem.save == of for problem in history.problems):
         return "kept"
-    if after is not None and (after.tags or chosen not in after.deletes):
+    if after is not None and after.tags:
+        return "kept"
+    if of not in history.collected and chosen not in history.deletes(of):
         return "kept"
     yield from _put_note(scope, run, of)  # also where another collector's was seen: it may be on too few targets
     return "collected"

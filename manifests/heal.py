@@ -119,14 +119,15 @@ def heal(view: View, run: str) -> Steps[Healed | None]:
 
 
 def _remove_strays(view: View, run: str, votes: Votes, healed: Healed) -> Steps[Healed]:
-    """Remove marks and notes that nobody put where they are: on few targets, and not one copy of them can be read.
+    """Remove votes that nobody put where they are: on few targets, and not one copy of them can be read.
 
     What was put for certain is on more targets than may be damaged. So where all were heard such a file was moved or
     copied there, or its putting was never reported as done, and what it blocks (see `problems_in`) is free again.
+    Registers are left as they are: an emptied one would take another save or a void.
     """
     if not view.is_everyone(votes.heard):
         return healed
-    read = [name for name in votes_in(votes, paths.MARKS, paths.COLLECTED) if name in votes.copies]
+    read = [name for name in votes_in(votes, *paths.FOLDERS) if name in votes.copies and not _is_register(name)]
     strays = {n for n in read if n not in votes.data and not view.is_complete(votes.holders[n])}
     where = sorted((target, name) for name in strays for target in votes.holders[name])
     replies = (yield Batch([[Request(t, "delete", vote_path(view, t, run, n))] for t, n in where])) if where else ()
@@ -135,6 +136,10 @@ def _remove_strays(view: View, run: str, votes: Votes, healed: Healed) -> Steps[
     problems = tuple(problem for problem in healed.problems if problem.name not in gone)
     incomplete = tuple(name for name in healed.incomplete if name not in gone)
     return replace(healed, problems=problems, incomplete=incomplete, removed=tuple(removed))
+
+
+def _is_register(name: str) -> bool:
+    return paths.folder_of(name) == paths.MANIFESTS and paths.split_manifest(paths.below_folder(name))[2] == 1
 
 
 def unhealed(view: View, run: str) -> Steps[tuple[tuple[str, str], ...] | None]:

@@ -5,8 +5,8 @@ manifest was first put. `latest` is the newest session's that holds a live save,
 step, name or time.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from manifests import paths
 from manifests.errors import ManifestError
@@ -64,7 +64,8 @@ class History:
     openings for saving, oldest first. `problems`: what couldn't be read; where one of them is `newer`, nothing may be
     written, pruned or collected in this run. `latest_in_doubt`: a problem that leaves open whether `latest` is the
     latest (see `_doubt`); None where it is. `heard`: the targets that were read. `tag_marks`: by its id, the save and
-    the tag of each tag mark that stands.
+    the tag of each tag mark that stands. `unreadable`: saves of which not one copy of a manifest can be read, and the
+    ids of the delete marks that stand on each.
     """
 
     run: str
@@ -78,6 +79,7 @@ class History:
     latest_in_doubt: Problem | None
     heard: tuple[str, ...]
     tag_marks: Mapping[str, tuple[SaveKey, str]] = field(default_factory=dict)
+    unreadable: Mapping[SaveKey, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def latest(self) -> Checkpoint | None:
@@ -94,23 +96,30 @@ class History:
         everything = (*self.checkpoints, *self.deleted)
         return next((c for c in everything if c.key == (session, ordinal)), None)
 
+    def deletes(self, key: SaveKey) -> tuple[str, ...]:
+        """Return the ids of the delete marks that stand on a save, readable or not."""
+        found = self.find(*key)
+        return found.deletes if found else self.unreadable.get(key, ())
+
 
 def assemble(view: View, run: str, votes: Votes, *, every_copy: bool = False) -> History:
     """Make a history out of the votes that were read. Pure."""
     saves, voided = _saves(votes)
-    problems = [*problems_in(votes), *(missing_in(votes, saves) if every_copy else ())]
     marks = _marks(votes)
     undone = {mark.undoes for mark in marks.values() if mark.kind in {"undelete", "untag"}}
     standing = {random: mark for random, mark in marks.items() if random not in undone}
+    unreadable = _unreadable(votes, saves, standing)
+    problems = [_unless_deleted(problem, unreadable) for problem in problems_in(votes)]
+    problems += missing_in(votes, saves) if every_copy else ()
     checkpoints = [_checkpoint(view, votes, key, saves[key], standing) for key in sorted(saves, key=order)]
     marked_deleted = {mark.of for mark in standing.values() if mark.kind == "delete"}
     begun = {paths.save_of(name) for name in votes_that_count(votes, paths.BEGUN)}
-    unreadable = {problem.save for problem in problems if problem.fatal}
+    unknown = {problem.save for problem in problems if problem.fatal} | unreadable.keys()
     return History(
         run,
         checkpoints=tuple(c for c in checkpoints if not c.deleted),
         deleted=tuple(c for c in checkpoints if c.deleted),
-        begun=tuple(sorted(begun - saves.keys() - voided - unreadable, key=order)),
+        begun=tuple(sorted(begun - saves.keys() - voided - unknown, key=order)),
         voided=tuple(sorted(voided, key=order)),
         collected=tuple(sorted(votes.collected, key=order)),
         sessions=tuple(sorted(map(paths.below_folder, votes_in(votes, paths.SESSIONS)), key=paths.split_session)),
@@ -118,6 +127,7 @@ def assemble(view: View, run: str, votes: Votes, *, every_copy: bool = False) ->
         latest_in_doubt=_doubt(checkpoints, problems, marked_deleted),
         heard=tuple(sorted(votes.heard)),
         tag_marks={r: (mark.of, mark.tag) for r, mark in standing.items() if mark.kind == "tag" and mark.tag},
+        unreadable=unreadable,
     )
 
 
@@ -160,6 +170,26 @@ def _saves(votes: Votes) -> tuple[dict[SaveKey, dict[str, Manifest]], set[SaveKe
             elif isinstance(copy, Manifest):
                 saves.setdefault(key, {})[name] = copy
     return saves, {key for key in voids if key not in saves and not _damaged_register(votes, key)}
+
+
+def _unreadable(
+    votes: Votes, saves: Collection[SaveKey], standing: Mapping[str, Mark]
+) -> dict[SaveKey, tuple[str, ...]]:
+    """Return the saves with a manifest that nobody can read, and none that somebody can; by delete marks on them."""
+    damaged = {problem.save for problem in problems_in(votes) if problem.fatal and _is_manifest(problem)}
+    deletes = {key: [r for r, mark in standing.items() if mark.kind == "delete" and mark.of == key] for key in damaged}
+    return {key: tuple(sorted(found)) for key, found in deletes.items() if key is not None and key not in saves}
+
+
+def _is_manifest(problem: Problem) -> bool:
+    return paths.folder_of(problem.name) == paths.MANIFESTS
+
+
+def _unless_deleted(problem: Problem, unreadable: Mapping[SaveKey, tuple[str, ...]]) -> Problem:
+    """A manifest that nobody can read leaves nothing open once its save is deleted: the mark beats what it may say."""
+    if problem.newer or problem.save is None or not (_is_manifest(problem) and unreadable.get(problem.save)):
+        return problem
+    return replace(problem, fatal=False)
 
 
 def _damaged_register(votes: Votes, key: SaveKey) -> bool:

@@ -45,8 +45,13 @@ def found_in(history: History, of: SaveKey) -> Checkpoint:
 
 
 def delete(scope: Scope, run: str, of: SaveKey, created: str) -> Steps[None]:
-    """Put a delete mark on a save. Raises NoSuchCheckpoint, NotUnderstood, NoQuorum, InDoubt."""
-    yield from find(scope, run, of)
+    """Put a delete mark on a save, be it one that nobody can read.
+
+    Raises NoSuchCheckpoint, NotUnderstood, NoQuorum, InDoubt.
+    """
+    history = yield from read_to_change(scope, run)
+    if of not in history.unreadable:
+        found_in(history, of)
     yield from put_mark(scope, run, Mark(kind="delete", of=of, created=created))
 
 

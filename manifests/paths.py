@@ -232,6 +232,8 @@ def _check(rule: re.Pattern[str], name: str, what: str) -> str:
 def _number(number: int, what: str) -> str:
     if not 0 <= number <= MAX_NUMBER:
         message = f"{what} {number} is not in 0..{MAX_NUMBER}"
+        if number == MAX_NUMBER + 1:  # one more than the highest listed
+            message += f"; counting never comes so far: on the targets, remove what has {MAX_NUMBER} in its name"
         raise NumberOutOfRange(message, field=what, found=number, low=0, high=MAX_NUMBER)
     return f"{number:06d}"
 

@@ -51,7 +51,7 @@ def ls(
     if not found and not all_runs:
         _explain_none(call, histories[0])
     _show(call, found, with_run=all_runs)
-    problems = [problem.message for history in histories for problem in history.problems]
+    problems = [p.message for history in histories for p in history.problems if p.kind != "strange"]
     for problem in problems:
         call.output.note(f"not readable as it should be: {problem}  (next: ckpt repair)")
     silent = _tell_silent(call, histories)

@@ -21,10 +21,10 @@ def show(
     The latest unless named. With --cat: the shell command for each shard that concatenates its data fragments
     into a .safetensors file, without ckptstore and without decoding anything.
     """
-    from ckptstore.selection import Selector, key_of, select_from
+    from ckptstore.selection import Selector, history_of, key_of, select_from
     from ckptstore.source import Source
 
-    found = select_from(call.history(), selected(which, step, name, tag) or Selector())
+    found = select_from(history_of(call.opened, call.run), selected(which, step, name, tag) or Selector())
     source = Source.open(call.opened, found.manifest)
     if cat:
         return _show_commands(call, source)

@@ -66,6 +66,10 @@ def verify(
         call.output.say(f"run {call.run}, beside its live checkpoints: degraded")
         _list(call, report.history)
         call.output.record("history", run=call.run, findings=report.history, code=VerifyReport.CODES["degraded"])
+    for finding in report.strange:
+        call.output.note(
+            f"{finding.target}: {finding.detail}; it does no harm: remove it, unless a newer release did it"
+        )
     return _sum_up(call, report, read=options["read_data"])
 
 
@@ -171,6 +175,7 @@ def _sum_up(call: Call, report: "VerifyReport", *, read: bool) -> int:
         expected=report.counts.expected,
         checked=report.counts.checked,
         findings=len(findings),
+        strange=report.strange,
         hint=hint,
     )
 

@@ -2,7 +2,7 @@
 
 A dict in the template asks for its keys. An empty container, None, or a Python value where the checkpoint has
 a container, asks for all of it; a list takes the length that was saved; a tensor asks for a tensor, also at the end
-of a list that is longer than the saved one.
+of a list that is longer than the saved one, and so do a large array and a `Stateful`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,8 +19,8 @@ from ckptstore.dcp.structure import (
     Path,
     collision,
     flatten,
+    holds_tensors,
     is_stateful,
-    leaf_kind,
     leaves_of,
     name_of_path,
 )
@@ -119,7 +119,7 @@ class _Matcher:
                 wanted=str(value.dtype),
                 hint="put None there to take what was saved",
             )
-        if isinstance(value, (Mapping, list, tuple)) and (node.kind != "object" or _holds_tensors(value)):
+        if isinstance(value, (Mapping, list, tuple)) and (node.kind != "object" or holds_tensors(value)):
             return self._mismatch(node, value, path)
         return Wanted(node.kind, path, value)
 
@@ -147,9 +147,9 @@ class _Matcher:
         for position, child in node.children.items():
             item = value[position] if position < len(value) else ABSENT
             wanted.children[position] = self.visit(child, item, (*path, position))
-        for position in range(len(node.children), len(value)):
-            if _holds_tensors(value[position]):
-                wanted.children[position] = self._kept(value[position], (*path, position))
+        more = [position for position in range(len(node.children), len(value)) if holds_tensors(value[position])]
+        for position in range(len(node.children), max(more, default=-1) + 1):
+            wanted.children[position] = self._kept(value[position], (*path, position))
         return wanted
 
     def _mismatch(self, node: Node, value: Any, path: Path) -> Wanted:
@@ -203,7 +203,3 @@ def _leaves_below(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     flat = flatten({"": value})
     for name, below in flat.paths.items():
         yield (*path, *below[1:]), flat.leaves[name]
-
-
-def _holds_tensors(value: Any) -> bool:
-    return any(leaf_kind(leaf) == "tensor" for leaf in flatten({"": value}).leaves.values())

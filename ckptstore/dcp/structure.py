@@ -30,6 +30,7 @@ __all__ = [
     "collision",
     "container_of",
     "flatten",
+    "holds_tensors",
     "is_stateful",
     "leaf_kind",
     "leaves_of",
@@ -172,6 +173,11 @@ def _is_opened(value: Any, *, is_root: bool) -> bool:
     if kind in POSITIONAL and not (kind == "list" and _holds_dict(value, 0)):
         return False
     return len(value) <= _LONGEST_WITHOUT_TENSORS
+
+
+def holds_tensors(value: Any) -> bool:
+    """Whether a value is, or a container holds, what is saved piece by piece: a tensor, a large array, a `Stateful`."""
+    return _holds([value], _is_tensor_like, 0)
 
 
 def _is_tensor_like(value: Any) -> bool:

@@ -9,7 +9,7 @@ __all__ = ["Counts", "Finding"]
 class Finding:
     """Something not as it should be.
 
-    `kind`: "missing", "short", "corrupt", "unreachable", "doubled", "scarce", "retired" or "changed".
+    `kind`: "missing", "short", "corrupt", "unreachable", "doubled", "scarce", "retired", "changed" or "strange".
     """
 
     kind: str

@@ -17,7 +17,17 @@ VOTES = {
     paths.VOIDING: "voiding",
 }
 
-__all__ = ["CheckpointHealth", "Superseded", "VerifyReport", "beside", "recoverable", "to_check", "told", "unreadable"]
+__all__ = [
+    "CheckpointHealth",
+    "Superseded",
+    "VerifyReport",
+    "beside",
+    "recoverable",
+    "strangers",
+    "to_check",
+    "told",
+    "unreadable",
+]
 
 
 @dataclass(frozen=True)
@@ -55,12 +65,14 @@ class VerifyReport:
     """Every checkpoint looked at; `history`: what is amiss with the votes of the run beside them.
 
     `deleted`: those that an undelete would bring back, where all of a run was checked. `exit_code` is the worst of all,
-    but none of the deleted counts for more than degraded: nothing that loads is lost with it.
+    but none of the deleted counts for more than degraded: nothing that loads is lost with it. `strange`: what stands
+    among the votes and is none: it does no harm, and nobody but a newer release or a file system puts it there.
     """
 
     checkpoints: list[CheckpointHealth]
     history: list[Finding] = field(default_factory=list)
     deleted: list[CheckpointHealth] = field(default_factory=list)
+    strange: list[Finding] = field(default_factory=list)
 
     CODES: ClassVar[dict[str, int]] = {"changed": 11, "good": 0, "degraded": 3, "unknown": 5, "lost": 4}
 
@@ -125,9 +137,14 @@ def beside(history: History) -> list[Finding]:
     return found
 
 
+def strangers(history: History) -> list[Finding]:
+    """What stands among the votes under names that none has."""
+    return [finding for problem in history.problems if problem.kind == "strange" for finding in told(problem)]
+
+
 def told(problem: Problem) -> list[Finding]:
     """What is wrong with copies of a manifest, a mark or a note of the protocol, target by target."""
     damaged = "unreachable" if problem.newer else "corrupt"
-    kind = "missing" if problem.kind == "missing" else damaged
+    kind = damaged if problem.kind == "damaged" else problem.kind
     what = VOTES.get(paths.folder_of(problem.name), "manifest")
     return [Finding(kind, what, target, problem.name, problem.message) for target in problem.targets]

@@ -13,10 +13,11 @@ from ckptstore.events import Observer, Progress, ignore
 from ckptstore.opened import Opened
 from ckptstore.operations.ages import Ages, target_time
 from ckptstore.operations.inventory import Named, named_by
-from ckptstore.operations.prune_plan import Options, find_ended, make_plan, mark_name, read_run
+from ckptstore.operations.prune_plan import Options, find_ended, make_plan, past_grace, read_run, what_blocks
 from ckptstore.operations.prune_report import PruneReport, Waiting
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.retention import Retention
+from ckptstore.selection import history_of
 from manifests import Checkpoint, History, paths
 
 CLOCK_MARGIN = 0.1
@@ -46,7 +47,8 @@ def prune(
     `keep_last` one that is lost doesn't count: an older one is kept in its place. Raises `UsageError` for rules that
     keep nothing, `NotFoundError` for such a tag; of the checkpoint that would be left as the latest `CorruptError`
     where it doesn't load, `OutOfReach` where that can't be told, and `ToleranceError` where it survives less than as
-    it was written, so that a repair comes first (a sweep deletes nothing and goes on); `CommitInDoubt`.
+    it was written, so that a repair comes first (a sweep deletes nothing and goes on); `CommitInDoubt`; and
+    `CorruptError` where there is data and not one record of a save: nothing may be said to need it, and all of it.
     """
     if not (rules.has_rules or sweep_only):
         hint = "ckpt prune --keep-last 3, or run.prune(keep_last=3), or [retention] in store.toml"
@@ -84,6 +86,9 @@ def _carry_out(opened: Opened, report: PruneReport, observer: Observer) -> None:
             report.ended.remove(checkpoint)
         observer(Progress("prune", 1, len(report.ended)))
     report.removal.remove_checkpoints(opened, report.run, report.ended)
+    for key, marks in report.unreadable.items():
+        with protocol_errors():
+            opened.group.collect(report.run, key, marks)
     _bury(opened, report)
     _sweep(opened, report, before)
     with protocol_errors():
@@ -120,8 +125,7 @@ def _orphan_times(opened: Opened, report: PruneReport) -> dict[str, datetime]:
 
 def _end(opened: Opened, report: PruneReport, checkpoint: Checkpoint, ages: Ages) -> bool:
     """End one deleted save. False: it was undeleted, or can't be read for certain any more."""
-    grace = report.rules.grace_seconds
-    past = [random for random in checkpoint.deletes if ages.youngest(mark_name(checkpoint, random)) >= grace]
+    past = past_grace(checkpoint.key, checkpoint.deletes, ages, report.rules.grace_seconds)
     with protocol_errors():
         return opened.group.collect(report.run, checkpoint.key, past) == "collected"
 
@@ -141,9 +145,8 @@ def _sweep(opened: Opened, report: PruneReport, before: Mapping[str, datetime]) 
     """Remove the orphans, by what is named now that registers are closed; none where something couldn't be read."""
     if report.blocked:
         return
-    with protocol_errors():
-        history = opened.group.history(report.run)
-    report.blocked = [problem.message for problem in history.problems if problem.fatal]
+    history = history_of(opened, report.run)
+    report.blocked = what_blocks(history, report.unreadable)
     if report.blocked:
         return
     try:

@@ -1,6 +1,6 @@
 """What a prune will do, decided before anything is touched: of each checkpoint whether it stays, and what has ended."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ckptstore.errors import AccessDenied, CkptStoreError, OutOfReach
@@ -12,7 +12,7 @@ from ckptstore.operations.soundness import fault_of_latest, outlook, silent_targ
 from ckptstore.operations.verify import check
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.retention import Retention
-from ckptstore.selection import key_of
+from ckptstore.selection import history_of, key_of
 from manifests import Checkpoint, History, paths
 from manifests.paths import SaveKey
 
@@ -21,7 +21,7 @@ LOOKS = 3  # at a run in which another prune is under way
 SAMPLE = 64 * 2**20
 """Bytes of what will be the latest that are read before anything is deleted: all of it where it is no larger."""
 
-__all__ = ["Options", "deleted_in", "find_ended", "make_plan", "mark_name", "read_run"]
+__all__ = ["Options", "deleted_in", "find_ended", "make_plan", "past_grace", "read_run", "what_blocks"]
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,8 @@ def make_plan(opened: Opened, report: PruneReport, options: Options) -> None:
 
 
 def read_run(opened: Opened, run: str) -> tuple[History, Ages]:
-    """The run as it stands, and how old its votes are."""
-    with protocol_errors():
-        history = opened.group.history(run)
-    return history, vote_ages(opened, run)
+    """The run as it stands, and how old its votes are. Raises as `history_of`: what lost its records is no orphan."""
+    return history_of(opened, run), vote_ages(opened, run)
 
 
 def deleted_in(opened: Opened, run: str, rules: Retention) -> list[Waiting]:
@@ -70,7 +68,8 @@ def deleted_in(opened: Opened, run: str, rules: Retention) -> list[Waiting]:
 
 def _age(checkpoint: Checkpoint, ages: Ages) -> float:
     """For how many seconds it has been deleted: by the mark that was put first, by the clock that says least."""
-    return max((ages.youngest(mark_name(checkpoint, random)) for random in checkpoint.deletes), default=0.0)
+    names = [paths.mark_name(*checkpoint.key, random) for random in checkpoint.deletes]
+    return max((ages.youngest(name) for name in names), default=0.0)
 
 
 def _choose(report: PruneReport, history: History, ages: Ages, options: Options) -> None:
@@ -95,7 +94,10 @@ def find_ended(report: PruneReport, history: History, ages: Ages) -> None:
     grace = report.rules.grace_seconds
     used = _used(report.kept)
     just_deleted = {checkpoint.key for checkpoint in report.deleted}
-    report.blocked = [problem.message for problem in history.problems if problem.fatal]
+    report.unreadable = {
+        key: past for key in history.unreadable if (past := past_grace(key, history.deletes(key), ages, grace))
+    }
+    report.blocked = what_blocks(history, report.unreadable)
     report.ended, report.waiting = [], []
     about_to_be = [c for c in history.checkpoints if c.key in just_deleted and not grace]
     for checkpoint in sorted((*history.deleted, *about_to_be), key=_begun):
@@ -107,6 +109,18 @@ def find_ended(report: PruneReport, history: History, ages: Ages) -> None:
     report.given_up = [key for key in history.begun if ages.youngest(paths.begun_name(*key)) >= grace]
 
 
+def past_grace(key: SaveKey, marks: Sequence[str], ages: Ages, grace: float) -> list[str]:
+    """Those of the marks on a save that stand for so many seconds."""
+    return [mark for mark in marks if ages.youngest(paths.mark_name(*key, mark)) >= grace]
+
+
+def what_blocks(history: History, past: Collection[SaveKey]) -> list[str]:
+    """Why it can't be told what is needed: what can't be read, but for saves deleted longer than the grace ago."""
+    waiting = [paths.save_name(*key) for key in history.unreadable if history.deletes(key) and key not in past]
+    told = [f"save {name} is deleted and can't be read: what it holds waits for its grace period" for name in waiting]
+    return [problem.message for problem in history.problems if problem.fatal] + told
+
+
 def _begun(checkpoint: Checkpoint) -> tuple[tuple[int, str], int]:
     """Sort key: in the order in which saves begin."""
     return paths.split_session(checkpoint.session), checkpoint.ordinal
@@ -115,11 +129,6 @@ def _begun(checkpoint: Checkpoint) -> tuple[tuple[int, str], int]:
 def _used(checkpoints: Sequence[Checkpoint]) -> set[SaveKey]:
     """The saves whose data these use."""
     return {use for checkpoint in checkpoints for version in checkpoint.versions for use in version.uses}
-
-
-def mark_name(checkpoint: Checkpoint, random: str) -> str:
-    """The inner name of a mark on it."""
-    return paths.mark_name(*checkpoint.key, random)
 
 
 def _decide(

@@ -42,6 +42,7 @@ class PruneReport:
     ended     deleted checkpoints past their grace period: their data goes
     waiting   deleted checkpoints that can still be undeleted
     given_up  saves begun longer ago than the grace period that never committed
+    unreadable  saves deleted so long ago of which no manifest can be read, and the marks; what they hold is orphaned
     removal   the objects removed, orphans among them, or in a dry run those that would be now
     lost      those to be kept of which too little is left to load: they don't count for the rules
     notes     what was found of those to be kept: which are lost, and what could not be looked at
@@ -56,6 +57,7 @@ class PruneReport:
     ended: list[Checkpoint] = field(default_factory=list)
     waiting: list[Waiting] = field(default_factory=list)
     given_up: list[SaveKey] = field(default_factory=list)
+    unreadable: dict[SaveKey, list[str]] = field(default_factory=dict)
     removal: Removal = field(default_factory=Removal)
     lost: set[SaveKey] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)

@@ -20,7 +20,7 @@ from ckptstore.operations.replacing import check_replacements, list_runs, runs_o
 from ckptstore.operations.verify import check
 from ckptstore.placement import Place
 from ckptstore.protocolerrors import protocol_errors
-from ckptstore.selection import Selector, key_of
+from ckptstore.selection import Selector, history_of, key_of
 from manifests import Checkpoint, History
 
 __all__ = ["RepairReport", "RepairResult", "repair"]
@@ -113,8 +113,7 @@ def _repair_run(
     observer: Observer,
 ) -> None:
     _heal(opened, run, report)
-    with protocol_errors():
-        history = opened.group.history(run)
+    history = history_of(opened, run)
     chosen = _chosen(history, selector)
     places = _places(opened, replace, report)
     for checkpoint in chosen:
@@ -131,7 +130,8 @@ def _repair_run(
     if selector is None:
         for health in unreadable(history):
             result = _result(health)
-            result.failed += [finding.detail for finding in health.findings[:1]]
+            give_up = f"to give it up: ckpt delete {health.key} --run {run} --yes"
+            result.failed += [f"{finding.detail}; {give_up}" for finding in health.findings[:1]]
             report.checkpoints.append(result)
 
 

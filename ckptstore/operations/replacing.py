@@ -14,6 +14,7 @@ from ckptstore.opened import Opened
 from ckptstore.operations.health import recoverable
 from ckptstore.placement import Place, full_tolerance
 from ckptstore.protocolerrors import protocol_errors
+from ckptstore.selection import history_of
 from ckptstore.tolerance import homes_of
 from manifests import Checkpoint, History, Index, paths
 
@@ -117,8 +118,7 @@ def runs_on(opened: Opened, names: Collection[str], runs: Collection[str]) -> di
     found: dict[str, list[str]] = {}
     for run in sorted(runs) if names else ():
         try:
-            with protocol_errors():
-                history = opened.group.history(run)
+            history = history_of(opened, run)
         except NotFoundError:
             continue
         except CkptStoreError:

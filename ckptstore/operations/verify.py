@@ -14,13 +14,22 @@ from ckptstore.load.documents import fetch_document, fetch_record
 from ckptstore.load.plan import Shard
 from ckptstore.opened import Opened
 from ckptstore.operations.findings import Finding
-from ckptstore.operations.health import CheckpointHealth, VerifyReport, beside, recoverable, to_check, told, unreadable
+from ckptstore.operations.health import (
+    CheckpointHealth,
+    VerifyReport,
+    beside,
+    recoverable,
+    strangers,
+    to_check,
+    told,
+    unreadable,
+)
 from ckptstore.operations.superseded import survey_superseded
 from ckptstore.operations.survey import survey_document, survey_shard
 from ckptstore.placement import Survives, full_tolerance, survives
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.save.copies import copies_wanted
-from ckptstore.selection import Selector, key_of
+from ckptstore.selection import Selector, key_of, refuse_lost_votes
 from ckptstore.tolerance import homes_of, record_survives, stripe_survives, weakest
 from manifests import Checkpoint, History, Index, ManifestError, ShardRecord, ShardReference, paths
 
@@ -40,12 +49,13 @@ def verify(
 ) -> VerifyReport:
     """Check one checkpoint of a run, or all and those that could be undeleted.
 
-    Raises `NotFoundError` where none is live.
+    Raises `NotFoundError` where none is live, and `CorruptError` where there is data and not one record of a save.
     """
     fraction = subset if read_data else 0.0
     with protocol_errors():
         opened.group.refresh()  # what an open store knew of its targets may be old
         history = opened.group.history(run, every_copy=True)
+    refuse_lost_votes(opened, history)
     chosen = to_check(history, selector)
     report = VerifyReport([])
     for checkpoint in chosen:
@@ -53,7 +63,7 @@ def verify(
         observer(Progress("verify", 1, len(chosen)))
     if selector is None:
         report.checkpoints += unreadable(history)
-        report.history = beside(history)
+        report.history, report.strange = beside(history), strangers(history)
         looked_at = [_check_as_it_stands(opened, history, checkpoint, fraction) for checkpoint in recoverable(history)]
         report.deleted = [health for health in looked_at if health.state != "changed"]
     return report
@@ -114,7 +124,7 @@ def check(opened: Opened, history: History, checkpoint: Checkpoint, fraction: fl
 def _check_votes(opened: Opened, history: History, checkpoint: Checkpoint, health: CheckpointHealth) -> None:
     """Copies of the manifest that are missing or damaged, and commit targets that don't count."""
     for problem in history.problems:
-        if problem.save == checkpoint.key:
+        if problem.save == checkpoint.key and problem.kind != "strange":
             health.findings += told(problem)
     for name, standing in opened.group.standings.items():
         if name not in opened.group.members.targets:

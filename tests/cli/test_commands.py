@@ -272,7 +272,7 @@ def test_restore_dry_run_writes_nothing(ckpt):
     assert set(load_file(ckpt.folder / "out/in.safetensors")) == {"model.embed", "model.norm"}
 
 
-def test_a_save_with_targets_away_says_that_it_survives_less(ckpt):
+def test_o19_a_save_with_targets_away_says_that_it_survives_less(ckpt):
     ckpt.away("b")
     answer = ckpt("save", ckpt.folder / "in.safetensors", "--step", 8)
     assert answer.code == 0

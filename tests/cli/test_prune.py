@@ -149,6 +149,18 @@ def test_a_slip_on_the_command_line_is_not_blamed_on_the_settings(steps, options
     assert len(steps("ls", "--json").summary["checkpoints"]) == 4
 
 
+def test_o14_rules_that_keep_nothing_delete_nothing_unless_that_is_asked_for(steps):
+    before = steps("ls", "--json").summary["checkpoints"]
+    for rules, code in ((["--keep-last", 0], 2), (["--keep-tag", "nosuch"], 10), ([], 2)):
+        for dry_run in (["--dry-run"], []):
+            answer = steps("prune", *rules, *dry_run, "--json")
+            assert (answer.code, answer.summary["code"]) == (code, code)
+    assert steps("ls", "--json").summary["checkpoints"] == before
+    assert steps("tag", "best", "--remove").code == 0
+    assert steps("prune", "--keep-last", 0, "--unsafe-allow-remove-all").code == 0
+    assert steps("ls", "--json").summary["checkpoints"] == []
+
+
 def test_a_run_that_nobody_opened_is_a_slip_of_the_pen(steps):
     for options in (["--keep-last", "1"], ["--sweep"], ["--keep-last", "1", "--dry-run"]):
         answer = steps("prune", *options, "--run", "typo")

@@ -28,6 +28,9 @@ def test_o22_only_committed_checkpoints_count_and_strangers_stay(ckpt):
     assert ckpt("undelete", "step-1").code == 0
     assert names_of(ckpt) == ["step-7", "step-1", "step-10"]
     assert ckpt("repair").code == 0
+    assert ckpt("prune", "--keep-last", 1, "--grace", "0", "--yes").code == 0
+    assert names_of(ckpt) == ["step-10"]
+    assert ckpt("verify", "--read-data").code == 0
     assert all(path.exists() for path in strangers)
 
 

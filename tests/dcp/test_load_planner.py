@@ -204,6 +204,25 @@ def test_o16_tensors_past_the_end_of_a_saved_list_are_missing(tmp_path):
     assert same(template["none"], [torch.zeros(1)])
 
 
+def test_o16_arrays_and_stateful_objects_past_the_end_of_a_saved_list_are_missing(tmp_path):
+    save({"l": [torch.ones(1)], "s": [Counting(7)], "o": [1]}, tmp_path)
+    extra = Counting(0)
+    template = {
+        "l": [torch.zeros(1), "between", np.zeros(20_000), "after"],
+        "s": [Counting(0), extra],
+        "o": [0, np.zeros(20_000)],
+    }
+    with pytest.raises(KeyMismatch) as caught:
+        load(template, tmp_path)
+    assert caught.value.missing == ["l.1", "l.2", "o.0", "o.1", "s.1.history", "s.1.value"]
+    assert caught.value.unexpected == ["o"]
+    load(template, tmp_path, strict=False)
+    assert same(template["l"], [torch.ones(1), "between", np.zeros(20_000)]), "what is missing stays where it was"
+    assert same(template["o"], [0, np.zeros(20_000)])
+    assert (template["s"][0].value, template["s"][1]) == (7, extra)
+    assert extra.value == 0
+
+
 def test_o34_typed_keys_and_ordered_dicts_come_back_without_a_template(tmp_path):
     state = {1: torch.ones(1), "o": OrderedDict(z=1, a=(2, {None: torch.ones(1)})), (1, 2): {}, "e": [[], ()]}
     save(state, tmp_path)

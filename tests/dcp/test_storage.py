@@ -18,6 +18,7 @@ from ckptstore.errors import (
     NotFoundError,
     OutOfReach,
     ReplicaMismatch,
+    ShapeMismatch,
     UnsupportedValue,
     UsageError,
 )
@@ -265,6 +266,37 @@ def test_o16_run_load_returns_both_lists_or_names_both(config):
     report = run.load(template, strict=False)
     assert (report.missing, report.unexpected) == (("b",), ("z",))
     assert (template["a"].item(), template["b"].item()) == (1, 7)
+
+
+def test_o64_a_part_of_a_job_s_state_that_was_not_saved_or_is_of_another_kind_is_named(config):
+    run = ckptstore.open(config).run("r")
+    run.save({"w": torch.ones(1), "rng": torch.get_rng_state()}, step=1)
+    template = {"w": torch.zeros(1), "rng": torch.zeros_like(torch.get_rng_state()), "loader": {"at": 7}}
+    with pytest.raises(KeyMismatch) as caught:
+        run.load(template)
+    assert caught.value.missing == ["loader.at"]
+    with pytest.raises(KeyMismatch) as caught:
+        run.load({"w": torch.zeros(1)})
+    assert caught.value.unexpected == ["rng"]
+    with pytest.raises(ShapeMismatch) as caught:
+        run.load({"w": torch.zeros(1), "rng": torch.zeros(16, dtype=torch.uint8)})
+    assert caught.value.key == "rng"
+
+
+def test_o69_a_small_tensor_of_many_reads_little_more_than_itself(config):
+    run = ckptstore.open(config).run("r")
+    run.save({f"w{number}": torch.full((65_536,), float(number)) for number in range(32)}, step=1)
+    opened = shared(config)
+    before = opened.targets
+    opened.targets = meters = {name: MeterTarget(target) for name, target in before.items()}
+    try:
+        template = {"w20": torch.zeros(65_536)}
+        run.load(template, strict=False)
+    finally:
+        opened.targets = before
+    assert template["w20"].unique().tolist() == [20]
+    read = sum(meter.bytes_read for meter in meters.values())
+    assert template["w20"].nbytes <= read <= 2 * template["w20"].nbytes, "manifests, index and record included"
 
 
 def test_o01_a_load_never_casts_unless_told(config):

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.state_dict_saver import AsyncCheckpointerType
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 import ckptstore
 from ckptstore.dcp import StoreReader, StoreWriter, sharing
@@ -217,6 +217,24 @@ def state_that_all_ranks_want_is_read_once(ranks: Ranks) -> None:
     assert nbytes <= read.item() < 1.5 * nbytes, "blocks are as large as fragments here: a tensor's ends are read twice"
 
 
+def o69_a_shard_of_the_same_layout_reads_little_more_than_itself(ranks: Ranks) -> None:
+    """Each rank what it holds, and not what the others do."""
+    run = ranks.run("o69")
+    mesh, rows = ranks.meshes[WORLD], torch.arange(400_000.0).view(400, 1000)
+    run.save({"w": distribute_tensor(rows, mesh, [Shard(0)])}, step=1)
+    state = {"w": distribute_tensor(torch.zeros_like(rows), mesh, [Shard(0)])}
+    opened = shared(ranks.config)
+    before = opened.targets
+    opened.targets = meters = {name: MeterTarget(target) for name, target in before.items()}
+    try:
+        run.load(state, step=1)
+    finally:
+        opened.targets = before
+    mine = state["w"].to_local()
+    assert torch.equal(state["w"].full_tensor(), rows)
+    assert mine.nbytes <= sum(meter.bytes_read for meter in meters.values()) <= 2 * mine.nbytes
+
+
 def a_rank_that_cannot_read_its_share_fails_all(ranks: Ranks) -> None:
     """At once, and with its own error; the group is in order afterwards."""
     run = ranks.run("ddp")
@@ -306,6 +324,7 @@ CHECKS = [
     ranks_that_are_out_of_step_are_told_so_and_nothing_is_saved,
     ranks_that_are_out_of_step_under_stock_planners_too,
     state_that_all_ranks_want_is_read_once,
+    o69_a_shard_of_the_same_layout_reads_little_more_than_itself,
     a_rank_that_cannot_read_its_share_fails_all,
     a_rank_that_fails_before_it_reads_keeps_nobody_waiting,
     bytes_that_the_network_changed_are_refused,

@@ -26,14 +26,14 @@ def jobs(tmp_path_factory):
     return SimpleNamespace(twenty=twenty, ten=ten, more=more, four=four)
 
 
-def test_ten_steps_and_ten_more_equal_twenty(jobs):
+def test_o64_ten_steps_and_ten_more_equal_twenty(jobs):
     resumed = {**jobs.ten.steps(), **jobs.more.steps()}
     assert len(resumed) == 20
     assert resumed == jobs.twenty.steps()
     assert jobs.more.digests()[20] == jobs.twenty.digests()[20] != jobs.twenty.digests()[10]
 
 
-def test_four_ranks_load_the_state_that_two_saved(jobs):
+def test_o64_four_ranks_load_the_state_that_two_saved(jobs):
     [loaded] = jobs.four.events("loaded")
     assert (loaded["step"], loaded["saved_on"]) == (10, 2)
     assert loaded["digest"] == jobs.twenty.digests()[10]

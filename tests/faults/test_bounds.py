@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ckptstore.errors import AccessDenied, OutOfReach, TargetError, TargetUnavailable
+from ckptstore.errors import AccessDenied, OutOfReach, TargetUnavailable
 from ckptstore.events import TargetFailed
 from ckptstore.targets import open_target
 from localstack import faults
@@ -162,7 +162,7 @@ def test_o30_a_403_on_every_put_is_asked_once(client):
     with FaultyServer(credentials=CREDENTIALS) as server:
         target = open_target("a", "s3://bucket", options={"endpoint": server.endpoint, "client": client, **FAST})
         server.inject(faults.refuses(403, "AccessDenied"), "PutObject")
-        with pytest.raises(TargetError, match="AccessDenied"):
+        with pytest.raises(AccessDenied, match="AccessDenied"):
             target.put("a", b"x")
         assert server.count("PutObject") == 1
 

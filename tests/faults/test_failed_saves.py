@@ -11,6 +11,7 @@ import ckptstore
 from ckptstore.cli.entry import run as ckpt
 from ckptstore.errors import CkptStoreError, StateError, StoreClosed, ToleranceError
 from ckptstore.opened import release, shared
+from ckptstore.retention import Retention
 from ckptstore.targets.fault import unavailable
 from tests.support import RUN, make_store, reopen
 
@@ -20,8 +21,8 @@ DATA, MANIFESTS = "data/*", "runs/*/commit/*/manifests/*"
 class Faulty:
     """A store that this process saves to, over targets that count and fail as told."""
 
-    def __init__(self, root):
-        self.config = make_store(root).config
+    def __init__(self, root, **settings):
+        self.config = make_store(root, **settings).config
         self.store = ckptstore.open(self.config)
         self.run = self.store.run(RUN)
         self.local = reopen(root, self.config)
@@ -39,6 +40,11 @@ class Faulty:
         state = weights(0)
         self.run.load(state, **which)
         return state["w"][0].item()
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch):
+    monkeypatch.setattr("manifests.quorum.PAUSE", 0.001)
 
 
 @pytest.fixture
@@ -78,6 +84,37 @@ def test_o10_an_async_save_that_fails_at_its_commit_leaves_the_old_one(faulty):
     assert faulty.loaded() == 1
     faulty.local.heal()
     assert faulty.steps() == [1]
+
+
+@pytest.mark.parametrize("where", [DATA, MANIFESTS])
+def test_o10_automatic_retention_waits_for_a_commit_that_is_read_back(tmp_path, where):
+    """Keep-last 1 and no grace: what is deleted is gone at once, so nothing may go for a save that fails."""
+    faulty = Faulty(tmp_path, retention=Retention(keep_last=1, grace="0", automatic=True))
+    faulty.run.save(weights(1), step=1)
+    before = faulty.local.objects()
+    faulty.fail(where)
+    with pytest.raises(CkptStoreError):
+        faulty.run.save_async(weights(2), step=2).result()
+    faulty.local.heal()
+    after = faulty.local.objects()
+    assert {key: after.get(key) for key in before} == before
+    assert (faulty.steps(), faulty.loaded()) == ([1], 1)
+    faulty.run.save_async(weights(3), step=3).result()
+    assert (faulty.steps(), faulty.loaded()) == ([3], 3)
+    release(faulty.config)
+
+
+def test_o09_a_run_that_went_on_from_another_ones_checkpoint_leaves_it_alone(faulty):
+    faulty.run.save(weights(1), step=1)
+    before = faulty.local.objects()
+    resumed = faulty.store.run("resumed")
+    for step in (2, 3, 4):
+        resumed.save(weights(step), step=step)
+        assert resumed.prune(keep_last=1, grace="0").exit_code == 0
+    assert [checkpoint.step for checkpoint in resumed.checkpoints()] == [4]
+    after = faulty.local.objects()
+    assert {key: after.get(key) for key in before} == before
+    assert (faulty.steps(), faulty.loaded()) == ([1], 1)
 
 
 @pytest.mark.parametrize("next_one", ["save", "save_async", "close"])

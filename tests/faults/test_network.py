@@ -7,7 +7,7 @@ import pytest
 
 import manifests
 from ckptstore.commit import About, Commit, shard_saver
-from ckptstore.errors import CkptStoreError, ConflictError, ObjectNotFound, ToleranceError
+from ckptstore.errors import CkptStoreError, ConflictError, DataLost, NotFoundError, ObjectNotFound, ToleranceError
 from ckptstore.events import TargetFailed
 from ckptstore.operations.verify import verify
 from ckptstore.save.stream import lay_out
@@ -105,8 +105,13 @@ def test_o20_a_reader_sees_what_others_commit_and_delete_meanwhile(tmp_path, cli
             assert list(target.list(key)) == []
             with pytest.raises(ObjectNotFound):
                 target.head(f"{key}000000.000")
+        with pytest.raises(DataLost):
+            reader.load(Selector(step=1))
         writer.opened.group.delete(RUN, old.session, old.ordinal)
         assert [found.manifest.step for found in reader.opened.group.history(RUN).checkpoints] == [2]
+        with pytest.raises(NotFoundError):
+            reader.load(Selector(step=1))
+        assert_equal(reader.load(), newer)
 
 
 def test_o19_a_server_that_is_down_in_a_save_is_told_and_repaired(six):
@@ -156,6 +161,18 @@ def test_o32_ten_commits_in_a_row_where_a_name_may_change_once_a_second(three):
     for server in three.servers.values():
         puts = [request.key for request in server.log if request.method == "PUT" and "/runs/" in request.key]
         assert len(puts) == len(set(puts))
+
+
+def test_o45_more_than_one_request_may_delete_are_deleted():
+    """2500 objects, of which S3 takes a thousand at a time."""
+    with FaultyServer(credentials=CREDENTIALS) as server:
+        target = open_target("a", "s3://bucket/p", options={"endpoint": server.endpoint, **FAST})
+        names = [f"data/{number:04d}" for number in range(2500)]
+        for name in (*names, "data/mine"):
+            server.hold(f"p/{name}", b"x")
+        assert target.delete(names) == {}
+        assert set(server.objects) == {"p/data/mine"}
+        assert server.count("DeleteObjects") == 3
 
 
 def test_o45_every_page_of_a_listing_is_read(tmp_path):

@@ -4,13 +4,15 @@ import shutil
 
 import pytest
 
+import ckptstore
 from ckptstore.errors import CorruptError, NotFoundError
+from ckptstore.opened import release
 from ckptstore.selection import Selector
 from tests.cli.support import Ckpt, write_tensors
 from tests.faults.crash.killing import Killed, Killer
 from tests.faults.crash.sweeps import save
 from tests.faults.crash.world import memory_world
-from tests.support import make_store
+from tests.support import RUN, make_store
 
 EVERYTHING = [Selector(), Selector(step=1), Selector(step=99), Selector(name="step-2"), Selector(tag="best")]
 
@@ -35,6 +37,24 @@ def test_o07_a_load_where_no_manifest_is_readable_does_not_say_that_there_is_non
         store.load(selector)
 
 
+def test_o07_who_resumes_by_the_latest_is_not_told_that_there_is_none(tmp_path):
+    store = make_store(tmp_path, "abc", "2+1")
+    save(store, 1, 2)
+    run = ckptstore.open(store.config).run(RUN)
+    assert run.latest().step == 2
+    for path in tmp_path.glob("*/runs/*/commit/*/manifests/*/*"):
+        path.write_bytes(path.read_bytes()[:-9])
+    for ask in (run.latest, run.checkpoints, lambda: run.load({})):
+        with pytest.raises(CorruptError, match="can't be told"):
+            ask()
+    for name in "abc":
+        shutil.rmtree(tmp_path / name / "runs" / RUN / "commit")
+    for ask in (run.latest, run.checkpoints, lambda: run.load({})):
+        with pytest.raises(CorruptError, match="every record of its saves is gone"):
+            ask()
+    release(store.config)
+
+
 def test_o07_ls_where_no_manifest_is_readable_fails(ckpt):
     for path in ckpt.folder.glob("*/runs/*/commit/*/manifests/*/*"):
         path.write_bytes(b"")
@@ -49,7 +69,10 @@ def test_o07_ls_where_no_manifest_is_readable_fails(ckpt):
 def test_o07_data_whose_commit_records_are_gone_is_no_fresh_start(ckpt):
     for target in "abc":
         shutil.rmtree(ckpt.folder / target / "runs" / "default" / "commit")
-    for command in (["ls"], ["restore", ckpt.folder / "out"], ["restore", ckpt.folder / "out", "--step", 7]):
+    restore = ["restore", ckpt.folder / "out"]
+    rest = (["show"], ["verify"], ["repair"], ["prune", "--sweep"], ["prune", "--keep-last", 1, "--dry-run"])
+    save = ["save", ckpt.folder / "in.safetensors", "--step", 8]
+    for command in (["ls"], save, restore, [*restore, "--step", 7], *rest):
         answer = ckpt(*command, "--json")
         assert (answer.code, answer.summary["kind"]) == (4, "CorruptError")
         assert "every record of its saves is gone" in answer.err

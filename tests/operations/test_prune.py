@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from ckptstore.commit import Commit
-from ckptstore.errors import AccessDenied, ConflictError, CorruptError, NotFoundError, UsageError
+from ckptstore.errors import AccessDenied, ConflictError, CorruptError, NotFoundError, OutOfReach, UsageError
 from ckptstore.operations.prune import PruneReport, prune
 from ckptstore.operations.prune_plan import deleted_in
+from ckptstore.operations.repair import repair
+from ckptstore.operations.verify import verify
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.retention import Retention
 from ckptstore.selection import Selector
@@ -232,6 +234,30 @@ def test_o26_a_slow_reader_finishes_within_the_grace_period(store):
     assert_equal(read_all(reader), state(1))
 
 
+def test_o26_a_reader_slower_than_the_grace_period_is_told_and_gets_nothing(store, monkeypatch):
+    """What a reader begins with goes first: index, record, fragments."""
+    saved(store, 1)
+    reader = store.source(Selector(step=1))
+    saved(store, 2)
+    pruned(store, keep_last=1)
+    pass_time(store, 25 * HOUR)
+    removed: dict[str, list[str]] = {}
+    for name, target in store.raw.items():
+        real = target.delete
+        note = removed.setdefault(name, [])
+        monkeypatch.setattr(target, "delete", lambda paths, real=real, note=note: (note.extend(paths), real(paths))[1])
+    pruned(store, keep_last=1)
+    rooms = [f"runs/{RUN}/index/", f"runs/{RUN}/shards/", "data/"]
+    orders = [
+        [at for path in paths for at, room in enumerate(rooms) if path.startswith(room)] for paths in removed.values()
+    ]
+    assert {at for order in orders for at in order} == {0, 1, 2}
+    assert all(order == sorted(order) for order in orders)
+    with pytest.raises(NotFoundError, match="step-1 of run demo was deleted and pruned while it was read"):
+        read_all(reader)
+    assert_equal(store.load(), state(2))
+
+
 def test_a_mark_that_was_undone_and_put_again_begins_its_grace_anew(store):
     first, _ = saved(store, 1, 2)
     delete(store, first)
@@ -297,6 +323,46 @@ def test_o25_what_cannot_be_read_now_is_kept_and_so_is_what_it_may_name(store):
         for (target, path), data in copies.items():
             store.raw[target].put(path, data)
     assert_equal(store.load(Selector(step=2)), state(2))
+
+
+@pytest.mark.parametrize(
+    ("ordinal", "error"), [(1, AccessDenied("403")), (2, unavailable("no answer in time"))], ids=["deleted", "live"]
+)
+def test_o25_a_manifest_that_may_not_be_read_now_is_an_error_and_nothing_goes(store, monkeypatch, ordinal, error):
+    monkeypatch.setattr("manifests.quorum.PAUSE", 0.001)
+    old, _ = saved(store, 1, 2)
+    delete(store, old)
+    pass_time(store, 2 * DAY)
+    before = store.objects()
+    for fault in store.faults.values():
+        fault.inject("get", f"*/manifests/{old.session}.{ordinal:06d}/*", error=error)
+    for options in ({"sweep_only": True}, {"keep_last": 1}):
+        with pytest.raises(OutOfReach):
+            pruned(store, **options)
+    kept = store.objects()
+    assert {key: kept.get(key) for key in before} == before
+    store.heal()
+    assert_equal(store.load(), state(2))
+
+
+def test_o25_data_whose_commit_records_are_gone_is_no_orphan(store):
+    """Nothing names it any more, and whoever removed them may put them back."""
+    saved(store, 1)
+    pass_time(store, 3 * DAY)
+    for name in store.raw:
+        (store.root / name / "runs" / RUN / "commit").rename(store.root / f"commit of {name}")
+    before = store.objects()
+    later = reopen(store.root, store.config)
+    for options in ({"sweep_only": True}, {"keep_last": 1}):
+        with pytest.raises(CorruptError, match="every record of its saves is gone"):
+            pruned(later, **options)
+    assert later.objects() == before
+    for ask in (verify, repair):
+        with pytest.raises(CorruptError, match="every record of its saves is gone"):
+            ask(later.opened, RUN)
+    for name in store.raw:
+        (store.root / f"commit of {name}").rename(store.root / name / "runs" / RUN / "commit")
+    assert_equal(reopen(store.root, store.config).load(), state(1))
 
 
 def test_o25_an_unreadable_index_makes_no_orphans(store):
@@ -432,8 +498,10 @@ def test_o03_what_could_not_be_deleted_is_told_and_goes_the_next_time(store):
         patch.setattr(target, "delete", refusing)
         report = pruned(store, sweep_only=True)
     assert report.exit_code == 1
-    assert any(locked.path in failure for failure in report.failed)
-    assert (locked.target, locked.path) in data_and_documents(store)
+    assert [failure for failure in report.failed if locked.path in failure] == report.failed != []
+    shard = store.record(store.latest()).shard_id
+    left = {(at, path) for at, path in data_and_documents(store) if path.startswith("data/") and shard not in path}
+    assert left == {(locked.target, locked.path)}, "the rest is gone"
     again = pruned(store, sweep_only=True)
     assert (again.exit_code, again.removal.objects) == (0, 1)
     assert (locked.target, locked.path) not in data_and_documents(store)

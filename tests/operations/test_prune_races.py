@@ -70,7 +70,7 @@ def test_what_was_deleted_with_its_tag_keeps_its_data_till_the_tag_is_taken(stor
     assert [c.manifest.step for c in pruned(store, sweep_only=True, grace="0").ended] == [1]
 
 
-def test_two_prunes_at_once_both_end_well(store):
+def test_o60_two_prunes_at_once_both_end_well(store):
     saved(store, 1, 2, 3, 4)
     done = []
 
@@ -84,7 +84,7 @@ def test_two_prunes_at_once_both_end_well(store):
 
 
 @pytest.mark.parametrize(("verb", "part"), [("put_if_absent", "/marks/"), ("delete", "runs/"), ("list", "data/")])
-def test_a_prune_inside_another_leaves_nothing_to_fail(store, verb, part):
+def test_o60_a_prune_inside_another_leaves_nothing_to_fail(store, verb, part):
     saved(store, 1, 2, 3, 4)
     inner = []
     beside = reopen(store.root, store.config)
