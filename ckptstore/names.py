@@ -32,5 +32,5 @@ def check_tag(name: str) -> str:
 def _check(check: Callable[[str], str], name: str, what: str, rule: str) -> str:
     try:
         return check(name)
-    except UnsafeName as error:
+    except (UnsafeName, TypeError) as error:  # of what is no text
         raise UsageError(f"{name!r:.80} can't be the name of {what}", hint=rule, name=name) from error

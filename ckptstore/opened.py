@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 import msgspec
 
 import manifests
-from ckptstore.config import Config
+from ckptstore.config import Config, check_config
 from ckptstore.ending import check_not_ending
 from ckptstore.errors import (
     ConflictError,
@@ -242,6 +242,7 @@ _SHARED_LOCK = threading.Lock()
 
 def shared(config: Config) -> Opened:
     """This process's open store for these settings: opened once, closed by `release` or at exit."""
+    check_config(config)
     check_not_ending()
     with _SHARED_LOCK:
         key = _key(config)

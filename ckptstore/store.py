@@ -8,7 +8,6 @@ run.load(state_dict)
 
 import os
 import sys
-from pathlib import Path
 from typing import Self
 
 from ckptstore.config import Config
@@ -65,4 +64,4 @@ def open_store(store: Config | str | os.PathLike[str] | None = None) -> Store:
         store = os.environ.get("CKPT_STORE")
     if store is None:
         raise ConfigError("no store is named", hint="pass a store.toml, or set CKPT_STORE")
-    return Store(store if isinstance(store, Config) else Config.load(Path(store)))
+    return Store(store if isinstance(store, Config) else Config.load(store))

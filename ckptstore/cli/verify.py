@@ -74,15 +74,17 @@ def verify(
 
 
 def _fraction(text: str | None) -> float | None:
+    from ckptstore.operations.verify import check_subset
+
     if text is None:
         return None
+    number, percent, rest = text.partition("%")
     try:
-        percent = float(text.removesuffix("%"))
-    except ValueError:
-        percent = -1
-    if not (text.endswith("%") and 0 < percent <= 100):  # noqa: PLR2004
-        raise UsageError(f"--read-data-subset {text}: more than 0% and at most 100% is wanted, as in 10%")
-    return percent / 100
+        if percent and not rest:
+            return check_subset(float(number) / 100)
+    except (ValueError, UsageError):
+        pass
+    raise UsageError(f"--read-data-subset {text}: more than 0% and at most 100% is wanted, as in 10%")
 
 
 def _fields(health: "CheckpointHealth") -> dict[str, Any]:

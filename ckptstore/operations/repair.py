@@ -72,7 +72,7 @@ def repair(
     `replace`: {target that is gone: target that takes its place}.
     Raises `UsageError` for a replacement that is no target of the store, or one of what the store never had.
     """
-    replacements = dict(replace or {})
+    replacements = _replacements({} if replace is None else replace)
     _check_replacements(opened, run, replacements)
     report = RepairReport(dry_run=dry_run)
     if not dry_run:
@@ -81,6 +81,17 @@ def repair(
     if not dry_run and not report.exit_code:
         report.replaced = sorted(set(replacements) & set(opened.targets))
     return report
+
+
+def _replacements(replace: Mapping[str, str]) -> dict[str, str]:
+    """`replace` if it may say what takes whose place, else `UsageError`."""
+    pairs = replace.items() if isinstance(replace, Mapping) else [(replace, None)]
+    if not all(isinstance(name, str) for pair in pairs for name in pair):
+        message = f"replace = {replace!r:.80}: names are wanted, {{target gone: target instead}}"
+        raise UsageError(message, hint='replace={"b": "g"}')
+    for old in [old for old, new in pairs if old == new]:
+        raise UsageError(f"{old} can't take its own place", hint="leave it out, and what is damaged is rebuilt there")
+    return dict(replace)
 
 
 def _check_replacements(opened: Opened, run: str, replace: Mapping[str, str]) -> None:
