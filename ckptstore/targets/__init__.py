@@ -2,14 +2,15 @@
 
 `base` says what a target is. `directory`, `memory`, `objectstore` (S3, GCS, Azure by obstore) and
 `filesystem` (any fsspec filesystem) are targets; `retry`, `health`, `fault` and `meter` are wrappers with the
-same interface; `opening` puts them together from a URL. `probe` finds out what a service really does,
-`registers` fits a target to the commit protocol, and `testing` is the conformance suite that every target
-passes.
+same interface; `opening` puts them together from a URL, `apart` sees that no two are one place. `probe` finds
+out what a service really does, `registers` fits a target to the commit protocol, and `testing` is the
+conformance suite that every target passes.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ckptstore.targets.apart import check_apart
 from ckptstore.targets.base import Buffer, Entry, Reason, Target
 from ckptstore.targets.directory import DirectoryTarget
 from ckptstore.targets.memory import MemoryObjects, MemoryTarget
@@ -33,6 +34,7 @@ __all__ = [
     "Reason",
     "Target",
     "TargetRegister",
+    "check_apart",
     "open_target",
     "probe_target",
 ]
