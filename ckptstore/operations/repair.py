@@ -162,10 +162,7 @@ def _counted(result: RepairResult) -> str:
 
 def _chosen(history: History, selector: Selector | None) -> list[Checkpoint]:
     """What was asked for; where that is all, those too that an undelete would bring back."""
-    if selector is not None:
-        return to_check(history, selector)
-    deleted = recoverable(history)
-    return [*(to_check(history, None) if history.checkpoints or not deleted else ()), *deleted]
+    return [*to_check(history, selector), *(recoverable(history) if selector is None else ())]
 
 
 def _result(health: CheckpointHealth) -> RepairResult:

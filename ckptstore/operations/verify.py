@@ -49,7 +49,7 @@ def verify(
 ) -> VerifyReport:
     """Check one checkpoint of a run, or all and those that could be undeleted. `subset`: the part that is read.
 
-    Raises `NotFoundError` where none is live, `CorruptError` where there is data and not one record of a save,
+    Raises `NotFoundError` where there is none, `CorruptError` where there is data and not one record of a save,
     `UsageError` for what is no subset.
     """
     fraction = check_subset(subset) if read_data else 0.0
