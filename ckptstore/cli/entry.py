@@ -56,7 +56,7 @@ def _misused(error: BaseException, arguments: Sequence[str]) -> int:
     path = context.command_path if context else "ckpt"
     message = error.format_message()  # type: ignore[attr-defined]
     if not arguments:  # `ckpt` alone asks for help
-        sys.stdout.write(f"{printable(message)}\n")
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in message.splitlines()))
         return BAD_USAGE
     failure = usage_failure(message, path)
     option = getattr(error, "option_name", "")

@@ -76,8 +76,8 @@ def silence() -> None:
 
 
 def printable(text: str) -> str:
-    """`text` with control characters spelled out: names are data, not commands to a terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+    """`text` on one line, control characters spelled out: names are data, not commands to a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _print(text: str, stream: TextIO, style: str = "") -> None:

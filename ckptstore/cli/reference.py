@@ -24,7 +24,8 @@ Every command takes these options:
 targets come from the environment, a profile or the machine's role, never from the command line or from store.toml.
 
 Where a command takes a CHECKPOINT, it is a step (`7`), a name (`step-100`), `latest`, `tag:best`, or a key as
-`ckpt show` prints it. Of several saves of one step or name the newest is meant.
+`ckpt show` prints it. Of several saves of one step or name the newest is meant. A name that looks like one of the
+others, which only a training job under DCP can give (`ckpt/1000`), is asked for with `--name`.
 
 ## For scripts
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ckptstore.errors import UsageError
+from ckptstore.names import check_checkpoint
 
 MOST_DIGITS = 15  # of a step in a name; more are a date or an id, and past 2^53 no JSON reader agrees on them
 _TRAILING_DIGITS = re.compile(r"(\d+)$")
@@ -28,13 +29,14 @@ class CheckpointName:
 def name_of(checkpoint_id: str | os.PathLike[str] | None, step: int | None = None) -> CheckpointName:
     """Raises `UsageError` where there is no name in it."""
     if not isinstance(checkpoint_id, str | os.PathLike | None):
-        raise UsageError(f"a checkpoint's name is text, not {type(checkpoint_id).__name__}", hint='name="best"')
+        check_checkpoint(checkpoint_id)
     text = os.fspath(checkpoint_id) if checkpoint_id is not None else f"step-{step}" if step is not None else ""
     name = text.rstrip("/").rpartition("/")[2]
     if not name:
         raise UsageError(
             "a save needs a name: a checkpoint_id or a step", hint='step=100, or under DCP checkpoint_id="step-100"'
         )
+    check_checkpoint(name)
     digits = _TRAILING_DIGITS.search(name)
     found = int(digits[1]) if digits and len(digits[1]) <= MOST_DIGITS else None
     return CheckpointName(text, name, step if step is not None else found)
