@@ -6,7 +6,6 @@ went wrong. Prose for people goes to stderr.
 """
 
 import json
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 GAP = 2
 """Spaces between the columns of a table."""
 
-__all__ = ["Output", "make_console", "printable", "silence"]
+__all__ = ["Output", "make_console", "printable"]
 
 
 class Output:
@@ -68,11 +67,6 @@ def make_console(*, stderr: bool) -> "Console":
     from rich.console import Console
 
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
-
-
-def silence() -> None:
-    """Write no more: the pipe is closed, and the interpreter would complain when it flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def printable(text: str) -> str:

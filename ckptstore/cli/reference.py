@@ -35,6 +35,9 @@ is the summary, `{{{{"type": "summary", "command": "verify", "code": 3, …}}}}`
 then `{{{{"type": "deleted", …}}}}` (verify) or one more with `"deleted": true` (repair) for each that `ckpt undelete`
 would bring back.
 
+Where the answer can't be written, on a full disk or with stdout closed, one line on stderr says so, and the exit code
+is 1 whatever was found or done. A reader that has seen enough, as `head` has, is told nothing; that is 1 too.
+
 {EXIT_CODES}
 """
 

@@ -29,7 +29,7 @@ class CheckpointName:
 def name_of(checkpoint_id: str | os.PathLike[str] | None, step: int | None = None) -> CheckpointName:
     """Raises `UsageError` where there is no name in it."""
     if not isinstance(checkpoint_id, str | os.PathLike | None):
-        check_checkpoint(checkpoint_id)
+        raise UsageError(f"a checkpoint's name is text, not {type(checkpoint_id).__name__}", hint='name="best"')
     text = os.fspath(checkpoint_id) if checkpoint_id is not None else f"step-{step}" if step is not None else ""
     name = text.rstrip("/").rpartition("/")[2]
     if not name:

@@ -10,13 +10,13 @@ conformance suite that every target passes.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ckptstore.targets.apart import check_apart
 from ckptstore.targets.base import Buffer, Entry, Reason, Target
 from ckptstore.targets.directory import DirectoryTarget
 from ckptstore.targets.memory import MemoryObjects, MemoryTarget
 from ckptstore.targets.opening import open_target
 
 if TYPE_CHECKING:
+    from ckptstore.targets.apart import check_apart
     from ckptstore.targets.fault import FaultTarget
     from ckptstore.targets.meter import MeterTarget
     from ckptstore.targets.probe import Capabilities, probe_target
@@ -44,6 +44,7 @@ _LATER = {
     "FaultTarget": "ckptstore.targets.fault",
     "MeterTarget": "ckptstore.targets.meter",
     "TargetRegister": "ckptstore.targets.registers",
+    "check_apart": "ckptstore.targets.apart",
     "probe_target": "ckptstore.targets.probe",
 }
 """Names whose modules a listing never needs: `ckpt ls` has little time to import."""
