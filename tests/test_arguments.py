@@ -66,6 +66,14 @@ def test_a_name_is_text(run, name):
     refused(lambda: run.load({}, name=name), "name = ")
 
 
+@pytest.mark.parametrize("checkpoint_id", [5, b"best"])
+def test_a_checkpoint_id_is_text(run, checkpoint_id):
+    reader = StoreReader(run.config, run=RUN)
+    reader.reset(checkpoint_id)
+    reader.read_metadata()
+    refused(lambda: reader.set_up_storage_reader(None, is_coordinator=True), "a checkpoint's name is text")
+
+
 @pytest.mark.parametrize("step", ["latest", "tag:best", "step-1"])
 def test_a_checkpoint_is_named_once(run, step):
     refused(lambda: run.load({}, step=step, name="step-2"), "named in two ways", step, "step-2")

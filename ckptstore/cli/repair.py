@@ -37,8 +37,8 @@ def repair(
     All of them unless one is named, and then also those deleted whose data is still there: `ckpt undelete` is to
     bring them back whole. Rebuilds fragments that are missing or damaged, restores records, manifests
     and marks, and re-admits targets that were wiped. With --replace a target that is gone gives way to another
-    of store.toml. A second repair finds nothing to do. Exits as `ckpt verify` would afterwards, or with 1 if all is
-    well and yet something could not be done; with --dry-run as `ckpt verify` would now.
+    of store.toml. A second repair finds nothing to do. Exits as `ckpt verify` would afterwards, or with 1 if every
+    checkpoint is well and yet something could not be done; with --dry-run as `ckpt verify` would now.
     """
     from ckptstore.operations.repair import repair as mend
 
