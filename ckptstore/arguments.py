@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from ckptstore.errors import ConfigError
+from ckptstore.errors import ConfigError, UsageError
 
-__all__ = ["check_types", "is_number", "is_whole"]
+__all__ = ["check_observer", "check_types", "is_number", "is_whole"]
 
 
 def is_whole(value: object) -> bool:
@@ -18,6 +18,12 @@ def is_whole(value: object) -> bool:
 def is_number(value: object) -> bool:
     """Whether it is a real number, numpy's too, and no bool."""
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check_observer(observer: object) -> None:
+    """Raise `UsageError` for what can't be called: it would be found out in the middle of a save."""
+    if not callable(observer):
+        raise UsageError(f"observer = {observer!r:.80}: a function of an event is wanted", hint="leave it out for none")
 
 
 def check_types(settings: msgspec.Struct, prefix: str = "") -> None:

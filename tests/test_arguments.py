@@ -161,6 +161,20 @@ def test_a_target_of_other_types_names_the_key(wrong):
     assert caught.value.key == key
 
 
+@pytest.mark.parametrize("observer", [None, 5])
+def test_an_observer_is_called_and_so_must_be_callable(run, observer):
+    before = run.checkpoints()
+    asks = [run.verify, run.repair, lambda **options: run.prune(keep_last=1, **options)]
+    asks += [
+        lambda **options: run.load({}, **options),
+        lambda **options: run.save({"w": torch.ones(1)}, step=3, **options),
+    ]
+    asks += [lambda **options: run.save_async({"w": torch.ones(1)}, step=3, **options).result()]
+    for ask in asks:
+        refused(lambda ask=ask: ask(observer=observer), f"observer = {observer}")
+    assert run.checkpoints() == before
+
+
 @pytest.mark.parametrize("replace", ["a=b", ["a"], {"a": 5}, {1: "b"}, 5], ids=repr)
 def test_replacements_are_names_of_targets(run, replace):
     refused(lambda: run.repair(replace=replace), "replace", "{target gone: target instead}")

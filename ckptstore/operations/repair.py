@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import manifests
+from ckptstore.arguments import check_observer
 from ckptstore.errors import CkptStoreError, ObjectNotFound, UsageError
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.load.documents import fetch_document, fetch_record
@@ -72,6 +73,7 @@ def repair(
     `replace`: {target that is gone: target that takes its place}.
     Raises `UsageError` for a replacement that is no target of the store, or one of what the store never had.
     """
+    check_observer(observer)
     replacements = _replacements({} if replace is None else replace)
     _check_replacements(opened, run, replacements)
     report = RepairReport(dry_run=dry_run)

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from ckptstore.arguments import is_number
+from ckptstore.arguments import check_observer, is_number
 from ckptstore.errors import CkptStoreError, CorruptError, OutOfReach, UsageError
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.load.documents import fetch_document, fetch_record
@@ -52,6 +52,7 @@ def verify(
     Raises `NotFoundError` where there is none, `CorruptError` where there is data and not one record of a save,
     `UsageError` for what is no subset.
     """
+    check_observer(observer)
     fraction = check_subset(subset) if read_data else 0.0
     if not read_data and subset != 1:
         raise UsageError(f"subset = {subset!r} of the data, and read_data is not set", hint="read_data=True")
