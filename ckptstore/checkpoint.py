@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, SupportsIndex
+from operator import index
+from typing import Any
 
 import manifests
 from ckptstore.errors import UsageError
@@ -10,7 +11,7 @@ from ckptstore.placement import Survives
 from ckptstore.selection import Selector, key_of
 from manifests import Manifest, paths
 
-__all__ = ["Checkpoint", "Which", "selector_of"]
+__all__ = ["Checkpoint", "Which", "selector_of", "the_one"]
 
 
 @dataclass(frozen=True)
@@ -67,16 +68,38 @@ Which = int | str | Selector | Checkpoint
 
 
 def selector_of(which: Which | None, name: str | None = None) -> Selector:
-    """What is asked for; the latest where nothing is. Raises `UsageError` for what names no checkpoint."""
-    _check(which)
+    """What is asked for; the latest where nothing is. Raises `UsageError` for what names no checkpoint, or two."""
+    if name is not None and not (isinstance(name, str) and name):
+        raise UsageError(f"name = {name!r:.80}: text is wanted", hint='name="best"')
+    if name is not None and isinstance(which, str | Selector | Checkpoint):
+        asked = which.key if isinstance(which, Checkpoint) else which
+        raise UsageError(f"one checkpoint is named in two ways: {asked}, {name}", hint="name it once")
     if isinstance(which, Selector):
         return which
     if isinstance(which, Checkpoint):
         return Selector(key=which.key)
-    return Selector.parse(which) if isinstance(which, str) else Selector(step=which, name=name)
+    return Selector.parse(which) if isinstance(which, str) and which else Selector(step=_step(which), name=name)
 
 
-def _check(which: object) -> None:
-    if which is not None and not isinstance(which, str | SupportsIndex | Selector | Checkpoint):
-        message = f"a checkpoint is asked for by its step, a name or a Checkpoint, not by {type(which).__name__}"
-        raise UsageError(message, hint='step=100, "latest", "tag:best", or one of run.checkpoints()')
+def the_one(which: Which) -> Selector:
+    """What is asked for, where that must be said: no mark is put on a checkpoint that nobody named."""
+    if which is None:
+        raise UsageError("which checkpoint?", hint="name one: its step, its name, or run.latest()")
+    return selector_of(which)
+
+
+def _step(which: object) -> int | None:
+    """A whole number, of numpy or torch too."""
+    if which is None:
+        return None
+    try:
+        if not isinstance(which, bool):
+            return index(which)  # type: ignore[arg-type]
+    except TypeError:
+        pass
+    message = f"a checkpoint is asked for by its step, a name or a Checkpoint, not by {_shown(which)}"
+    raise UsageError(message, hint='step=100, "latest", "tag:best", or one of run.checkpoints()')
+
+
+def _shown(which: object) -> str:
+    return repr(which) if isinstance(which, bool | str) else f"a {type(which).__name__}"

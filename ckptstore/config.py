@@ -6,13 +6,15 @@ config = Config(name="pretrain-7b", code="4+2", targets=[TargetConfig(name="a", 
 
 import os
 import re
+import stat
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ckptstore.errors import ConfigError
+from ckptstore.arguments import check_types
+from ckptstore.errors import ConfigError, UsageError
 from ckptstore.placement import Place, full_tolerance
 from ckptstore.retention import Retention
 
@@ -25,7 +27,7 @@ SMALLEST_FRAGMENT = 4096  # below this a request costs more than its bytes
 LONGEST_TIMEOUT = 1_000_000  # seconds; torch keeps time-outs in milliseconds and refuses what overflows them
 LARGEST_FRAGMENT = 1 << 30  # `docs/format.md`: a reader refuses larger ones, for it must allocate them
 
-__all__ = ["Config", "TargetConfig", "parse_size"]
+__all__ = ["Config", "TargetConfig", "check_config", "parse_size"]
 
 
 class TargetConfig(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -39,6 +41,9 @@ class TargetConfig(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fie
     domain: str = ""
     commit: bool = True
     options: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        check_types(self, "targets.")
 
 
 class Config(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -56,6 +61,7 @@ class Config(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
     """Where relative target paths start: the folder of `store.toml`."""
 
     def __post_init__(self) -> None:
+        check_types(self)
         _check_names(self)
         _check_sizes(self)
         _check_tolerance(self)
@@ -65,15 +71,19 @@ class Config(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Config":
-        """Read a `store.toml`."""
+        """Read a `store.toml`: a regular file, for nothing may come out of a pipe, ever."""
+        if not isinstance(path, str | os.PathLike):
+            raise ConfigError(f"a store is opened by the path of its store.toml or a Config, not by {path!r:.80}")
         file = Path(path)
         try:
+            if not stat.S_ISREG(file.stat().st_mode):
+                raise ConfigError(f"{file} is no regular file", hint="name a store.toml with --store or CKPT_STORE")
             values = tomllib.loads(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             hint = "name an existing store.toml with --store or CKPT_STORE, or make one with: ckpt init"
             raise ConfigError(f"no store file at {file}", hint=hint) from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-            raise ConfigError(f"{file} can't be read as TOML: {error}") from error
+        except (ValueError, OSError) as error:  # of TOML, of UTF-8, and of a path with a null byte in it
+            raise ConfigError(f"store file {str(file)!r} can't be read as TOML: {error}") from error
         if "folder" in values:
             raise ConfigError(f"{file}: unknown key 'folder'")
         return cls.from_dict({**values, "folder": str(file.resolve().parent)}, origin=str(file))
@@ -112,6 +122,13 @@ class Config(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
     def places(self) -> list[Place]:
         """The targets as placement sees them."""
         return [Place(target.name, target.domain or target.name) for target in self.targets]
+
+
+def check_config(config: object) -> None:
+    """Raise `UsageError` for what is no `Config`."""
+    if not isinstance(config, Config):
+        message = f"a Config is wanted, not {type(config).__name__}"
+        raise UsageError(message, hint='ckptstore.open("store.toml"), or Config.load("store.toml")')
 
 
 def parse_size(value: str | int, key: str) -> int:

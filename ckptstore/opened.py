@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 import msgspec
 
 import manifests
-from ckptstore.config import Config
+from ckptstore.config import Config, check_config
 from ckptstore.ending import check_not_ending
 from ckptstore.errors import (
     ConflictError,
@@ -30,7 +30,7 @@ from ckptstore.identity import why_no_puts, why_not
 from ckptstore.placement import Place, Survives, place_stripe, survives
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.refusals import denied
-from ckptstore.targets import Target, TargetRegister, open_target
+from ckptstore.targets import Target, TargetRegister, check_apart, open_target
 from manifests import paths
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class Opened:
     """What an open store holds. Thread-safe; `close` it, or let the interpreter's exit do so."""
 
     def __init__(self, config: Config) -> None:
+        check_apart(config)
         self.config = config
         self.targets: Mapping[str, Target] = {
             spec.name: open_target(spec.name, spec.url, options=spec.options, folder=config.folder)
@@ -252,6 +253,7 @@ _SHARED_LOCK = threading.Lock()
 
 def shared(config: Config) -> Opened:
     """This process's open store for these settings: opened once, closed by `release` or at exit."""
+    check_config(config)
     check_not_ending()
     with _SHARED_LOCK:
         key = _key(config)

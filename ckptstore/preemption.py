@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Self
 
+from ckptstore.arguments import is_number
 from ckptstore.errors import UsageError
 
 TERMINATED = 128 + signal.SIGTERM
@@ -92,8 +93,8 @@ def finish_on_sigterm(grace: float = 10.0) -> "Preemption":
     Use it as a context manager, or call its `close`, to put back what was there. Raises `UsageError` outside the main
     thread, which alone may set signal handlers, while another one is in place, and for a `grace` below 0.
     """
-    if not grace >= 0:
-        raise UsageError(f"finish_on_sigterm(grace={grace}): seconds from 0 are wanted", hint="grace=25")
+    if not (is_number(grace) and grace >= 0):
+        raise UsageError(f"finish_on_sigterm(grace={grace!r}): seconds from 0 are wanted", hint="grace=25")
     if threading.current_thread() is not threading.main_thread():
         raise UsageError("finish_on_sigterm was called outside the main thread", hint="call it before threads start")
     if _IN_PLACE:

@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
+from ckptstore.arguments import check_types, is_whole
 from ckptstore.errors import ConfigError, UsageError
 
 __all__ = ["Keep", "Retention", "parse_duration", "rules_for"]
@@ -40,13 +41,14 @@ class Retention(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields
 
     def __post_init__(self) -> None:
         for key, number, least in (("keep_last", self.keep_last, 0), ("keep_every", self.keep_every, 1)):
-            if number is not None and not (isinstance(number, int) and number >= least):
+            if number is not None and not (is_whole(number) and number >= least):
                 raise _wrong(key, number, f"a whole number, {least} or more, is wanted", f"leave {key} out for no rule")
         if type(self.keep_tags) is not list:
             raise _wrong("keep_tags", self.keep_tags, "a list of tags is wanted", "keep_tags = ['best'], say")
         parse_duration(self.grace, "grace")
         if self.keep_within is not None:
             parse_duration(self.keep_within, "keep_within")
+        check_types(self, "retention.")
         if self.automatic and not self.can_keep:
             message = "retention.automatic: there is no rule that keeps anything"
             raise ConfigError(message, key="retention.automatic", hint="set keep_last, keep_every or keep_within")
@@ -114,7 +116,8 @@ def _made_of(given: Mapping[str, Any]) -> Retention:
         message = f"{', '.join(sorted(given))}: the rules are {', '.join(sorted(Keep.__optional_keys__))}"
         raise UsageError(message, hint=_EXAMPLE) from error
     except ConfigError as error:
-        message = f"{error.setting} = {error.value!r}: {error.wanted}"
+        told = error.fields.keys() >= {"setting", "value", "wanted"}
+        message = f"{error.setting} = {error.value!r}: {error.wanted}" if told else error.message
         raise UsageError(message, hint=error.hint, **error.fields) from error
 
 

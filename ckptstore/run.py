@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ckptstore.checkpoint import Checkpoint, Which, selector_of
+from ckptstore.checkpoint import Checkpoint, Which, selector_of, the_one
 from ckptstore.config import Config
 from ckptstore.events import Observer, ignore
-from ckptstore.names import check_tag
+from ckptstore.names import check_run, check_tag
 from ckptstore.notices import PruneFailedWarning, warner
 from ckptstore.opened import Opened, shared
 from ckptstore.placement import Survives
@@ -39,7 +39,7 @@ class Run:
 
     def __init__(self, config: Config, name: str) -> None:
         self.config = config
-        self.name = name
+        self.name = check_run(name)
 
     @property
     def _opened(self) -> Opened:
@@ -189,7 +189,7 @@ class Run:
         from ckptstore.operations.repair import repair
 
         selector = None if step is None else selector_of(step)
-        return repair(self._opened, self.name, selector, replace=replace or {}, dry_run=dry_run, observer=observer)
+        return repair(self._opened, self.name, selector, replace=replace, dry_run=dry_run, observer=observer)
 
     def delete(self, step: Which) -> Checkpoint:
         """Hide a checkpoint: it is not listed any more, and doesn't load. Of several saves of a step the newest.
@@ -199,7 +199,7 @@ class Run:
         A mark is put on it and nothing else: its data stays until a `prune` after the grace period, and until then
         `undelete` takes the mark back. Raises `NotFoundError`, `CommitInDoubt`, `OutOfReach`, as do all that put marks.
         """
-        history, selector = self._history(), selector_of(step)
+        history, selector = self._history(), the_one(step)
         if lost := select_unreadable(history, selector):
             gone = Checkpoint.lost(self.name, *lost)
         else:
@@ -211,7 +211,7 @@ class Run:
 
     def undelete(self, step: Which) -> Checkpoint:
         """Take the delete mark from a checkpoint: it is listed and loads again."""
-        found = select_deleted(self._history(), selector_of(step))
+        found = select_deleted(self._history(), the_one(step))
         with protocol_errors():
             self._opened.group.undelete(self.name, *found.key)
         return Checkpoint.of(found.manifest, found.tags)
@@ -252,7 +252,7 @@ class Run:
         Raises `UsageError` for what can't be a tag.
         """
         check_tag(tag)
-        found = select_from(self._history(), selector_of(step))
+        found = select_from(self._history(), the_one(step))
         with protocol_errors():
             self._opened.group.tag(self.name, *found.key, tag)
         return Checkpoint.of(found.manifest, sorted({*found.tags, tag}))

@@ -51,6 +51,8 @@ class Selector:
         Where there is more than the name, all of it must be what the checkpoint was saved under: `a/step-1` is not
         `b/step-1`. One that was saved under its bare name is found by any path that ends in it.
         """
+        if not isinstance(checkpoint_id, str | os.PathLike | None):
+            raise UsageError(f"a checkpoint's name is text, not {type(checkpoint_id).__name__}", hint='name="best"')
         text = os.fspath(checkpoint_id).rstrip("/") if checkpoint_id is not None else ""
         selector = cls.parse(text.rpartition("/")[2] or "latest")
         return replace(selector, path=text) if "/" in text else selector

@@ -8,7 +8,6 @@ run.load(state_dict)
 
 import os
 import sys
-from pathlib import Path
 from typing import Self
 
 from ckptstore.config import Config
@@ -16,6 +15,7 @@ from ckptstore.errors import ConfigError
 from ckptstore.names import check_run
 from ckptstore.opened import release, shared
 from ckptstore.run import Run
+from ckptstore.targets import check_apart
 
 __all__ = ["Run", "Store", "open_store"]
 
@@ -61,4 +61,6 @@ def open_store(store: Config | str | os.PathLike[str] | None = None) -> Store:
         store = os.environ.get("CKPT_STORE")
     if store is None:
         raise ConfigError("no store is named", hint="pass a store.toml, or set CKPT_STORE")
-    return Store(store if isinstance(store, Config) else Config.load(Path(store)))
+    config = store if isinstance(store, Config) else Config.load(store)
+    check_apart(config)
+    return Store(config)

@@ -8,8 +8,17 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ckptstore.arguments import is_whole
 from ckptstore.checkpoint import Checkpoint
-from ckptstore.errors import CkptStoreError, CommitInDoubt, OutOfReach, SaveStalled, TargetError, ToleranceError
+from ckptstore.errors import (
+    CkptStoreError,
+    CommitInDoubt,
+    OutOfReach,
+    SaveStalled,
+    TargetError,
+    ToleranceError,
+    UsageError,
+)
 from ckptstore.notices import SaveFailedWarning, warner
 from ckptstore.run import Run
 
@@ -34,6 +43,11 @@ class TolerantRun(Run):
     """
 
     def __init__(self, run: Run, *, tolerate_failures: int) -> None:
+        if not isinstance(run, Run):
+            raise UsageError(f"a run is wanted, not {type(run).__name__}", hint='TolerantRun(store.run("pretrain-7b"))')
+        if not (is_whole(tolerate_failures) and tolerate_failures >= 0):
+            message = f"tolerate_failures = {tolerate_failures!r}: a whole number, 0 or more, is wanted"
+            raise UsageError(message, hint="tolerate_failures=2")
         super().__init__(run.config, run.name)
         self.run = run
         self.tolerate_failures = tolerate_failures

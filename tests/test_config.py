@@ -1,5 +1,9 @@
 """store.toml: every wrong setting is a ConfigError that names its key; no other exception gets out."""
 
+import os
+import socket
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -222,3 +226,18 @@ def test_retention_made_in_python_says_what_is_wanted(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))) as caught:
         Retention(**wrong)
     assert caught.value.hint
+
+
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize("kind", ["fifo", "device", "socket"])
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path, kind):
+    path = tmp_path / "store.toml"
+    if kind == "device":
+        path = Path("/dev/null")
+    elif kind == "socket":
+        socket.socket(socket.AF_UNIX).bind(str(path))
+    else:
+        os.mkfifo(tmp_path / "fifo")
+        path.symlink_to("fifo")
+    with pytest.raises(ConfigError, match="no regular file"):
+        Config.load(path)

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent
 
 FLOORS = [
     {"errors", "events", "dtypes", "deadline", "redaction"},
+    {"arguments"},
     {"placement", "names", "header", "retention", "preemption", "refusals", "notices", "ending"},
     {"config", "buffers", "protocolerrors"},
     {"targets", "tolerance"},

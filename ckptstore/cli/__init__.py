@@ -11,7 +11,9 @@ __all__ = ["main"]
 def main() -> int:
     """Run the command line of this process and return its exit code."""
     from ckptstore.cli.stopping import leave, stop_on_signals
+    from ckptstore.cli.streams import hold_descriptors
 
+    hold_descriptors()
     stop_on_signals()
     return leave(_run)
 

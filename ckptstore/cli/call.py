@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ckptstore.cli.failures import FAILED, failure_of
-from ckptstore.cli.output import Output, silence
+from ckptstore.cli.failures import failure_of
+from ckptstore.cli.output import Output
+from ckptstore.cli.streams import OutputError
 from ckptstore.cli.wording import joined
 from ckptstore.errors import AccessDenied, NotFoundError, OutOfReach, TargetError, UsageError
 from ckptstore.redaction import redacted
@@ -141,10 +142,7 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
         call = Call(function.__name__, store=store, run=run, as_json=as_json, verbose=verbose)
         try:
             return function(call, *args, **options)
-        except BrokenPipeError:  # whoever read our output has seen enough
-            silence()
-            return FAILED
-        except SystemExit:
+        except (SystemExit, OutputError):
             raise
         except BaseException as error:  # noqa: BLE001 - told, whatever it is, a panic of a client too; its code says which
             if verbose:

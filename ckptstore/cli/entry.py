@@ -4,8 +4,9 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from ckptstore.cli.failures import BAD_USAGE, FAILED, failure_of, usage_failure
-from ckptstore.cli.output import Output, printable, silence
+from ckptstore.cli.failures import BAD_USAGE, failure_of, usage_failure
+from ckptstore.cli.output import Output, printable
+from ckptstore.cli.streams import OutputError, with_streams
 
 COMMON = ("--store", "--run", "--json", "--verbose", "-v")
 """The options that every command has."""
@@ -15,15 +16,16 @@ __all__ = ["run"]
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command. Whatever goes wrong is told on stderr, and with `--json` on stdout as well."""
+    return with_streams(lambda: _run(arguments))
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _note
             return _perform(arguments)
-    except SystemExit:
+    except (SystemExit, OutputError):
         raise
-    except BrokenPipeError:  # whoever read our output has seen enough
-        silence()
-        return FAILED
     except BaseException as error:  # noqa: BLE001 - told, whatever it is
         if getattr(error, "exit_code", None) != BAD_USAGE or not hasattr(error, "format_message"):
             return _output(arguments).failure(failure_of(error))
@@ -56,7 +58,7 @@ def _misused(error: BaseException, arguments: Sequence[str]) -> int:
     path = context.command_path if context else "ckpt"
     message = error.format_message()  # type: ignore[attr-defined]
     if not arguments:  # `ckpt` alone asks for help
-        sys.stdout.write(f"{printable(message)}\n")
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in message.splitlines()))
         return BAD_USAGE
     failure = usage_failure(message, path)
     option = getattr(error, "option_name", "")

@@ -49,13 +49,15 @@ def init(call: Call, places: Places = None, targets: Targets = False, code: Code
 def _write(call: Call, places: list[str], code: str) -> Path:
     from ckptstore.config import Config
     from ckptstore.operations.setup import starter
+    from ckptstore.targets import check_apart
 
     path = Path(call.store or "store.toml")
     if path.exists():
         hint = f"make it a store with: ckpt init --store {path}, or name another file with --store"
         raise UsageError(f"{path} is there already", hint=hint)
     text = starter(path, places, code)
-    Config.from_dict({**tomllib.loads(text), "folder": str(path.resolve().parent)}, origin=str(path))
+    folder = str(path.resolve().parent)
+    check_apart(Config.from_dict({**tomllib.loads(text), "folder": folder}, origin=str(path)))
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8") as file:
         file.write(text)

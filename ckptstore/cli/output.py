@@ -6,7 +6,6 @@ went wrong. Prose for people goes to stderr.
 """
 
 import json
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 GAP = 2
 """Spaces between the columns of a table."""
 
-__all__ = ["Output", "make_console", "printable", "silence"]
+__all__ = ["Output", "make_console", "printable"]
 
 
 class Output:
@@ -70,14 +69,9 @@ def make_console(*, stderr: bool) -> "Console":
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
-def silence() -> None:
-    """Write no more: the pipe is closed, and the interpreter would complain when it flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def printable(text: str) -> str:
-    """`text` with control characters spelled out: names are data, not commands to a terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+    """`text` on one line, control characters spelled out: names are data, not commands to a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _print(text: str, stream: TextIO, style: str = "") -> None:

@@ -24,7 +24,8 @@ Every command takes these options:
 targets come from the environment, a profile or the machine's role, never from the command line or from store.toml.
 
 Where a command takes a CHECKPOINT, it is a step (`7`), a name (`step-100`), `latest`, `tag:best`, or a key as
-`ckpt show` prints it. Of several saves of one step or name the newest is meant.
+`ckpt show` prints it. Of several saves of one step or name the newest is meant. A name that looks like one of the
+others, which only a training job under DCP can give (`ckpt/1000`), is asked for with `--name`.
 
 ## For scripts
 
@@ -33,6 +34,9 @@ is the summary, `{{{{"type": "summary", "command": "verify", "code": 3, …}}}}`
 `message` and `hint` as well. `verify` and `repair` first write `{{{{"type": "checkpoint", …}}}}` for each checkpoint,
 then `{{{{"type": "deleted", …}}}}` (verify) or one more with `"deleted": true` (repair) for each that `ckpt undelete`
 would bring back.
+
+Where the answer can't be written, on a full disk or with stdout closed, one line on stderr says so, and the exit code
+is 1 whatever was found or done. A reader that has seen enough, as `head` has, is told nothing; that is 1 too.
 
 {EXIT_CODES}
 """

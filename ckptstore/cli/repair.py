@@ -40,7 +40,8 @@ def repair(
     bring them back whole. Rebuilds fragments that are missing or damaged, restores records, manifests
     and marks, and re-admits targets that were wiped. With --replace a target that is gone gives way to another
     of store.toml; what other runs have on it is moved by a repair of each. A second repair finds nothing to do. Exits
-    as `ckpt verify` would afterwards, and 3 where checkpoints are left on a target to be replaced.
+    as `ckpt verify` would afterwards, with 3 where checkpoints are left on a target to be replaced, or with 1 if every
+    checkpoint is well and yet something could not be done; with --dry-run as `ckpt verify` would now.
     """
     from ckptstore.operations.repair import repair as mend
 

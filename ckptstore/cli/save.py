@@ -8,6 +8,7 @@ import typer
 from ckptstore.cli.call import Call
 from ckptstore.cli.wording import size, survival
 from ckptstore.errors import UsageError
+from ckptstore.names import check_chosen
 
 if TYPE_CHECKING:
     from ckptstore.checkpoint import Checkpoint
@@ -35,6 +36,8 @@ def save(call: Call, path: Source, step: Step = None, name: Name = None) -> int:
     """
     if step is None and name is None:
         raise UsageError("a checkpoint needs a step or a name", hint=f"ckpt save {path} --step 7")
+    if name is not None:
+        check_chosen(name)
     saved = _save_state(call, path, step, name) if path.suffix in TORCH_FILES else _save_files(call, path, step, name)
     call.output.say(f"saved {saved.name} of run {saved.run}: {size(saved.bytes)}, {survival(*saved.tolerance)}")
     if saved.state != "good":
@@ -50,7 +53,7 @@ def _save_files(call: Call, path: Path, step: int | None, name: str | None) -> "
     from ckptstore.operations.ingest import ingest, plan
 
     made = plan(path)
-    called = name or f"step-{step}"
+    called = f"step-{step}" if name is None else name
     with call.watching() as observer:
         return Checkpoint.of(ingest(call.opened, call.run, made, About(called, called, step), observer))
 

@@ -78,7 +78,8 @@ def _show_commands(call: Call, source: Any) -> int:
     commands = [commands_for(source, number) for number in range(len(source.index.shards))]
     for command in commands:
         call.output.say(f"# shard {command.shard_id} of rank {command.rank}, {size(command.length)}")
-        call.output.say(command.text)
+        for line in command.text.split("\n"):
+            call.output.say(line)
         for problem in command.problems:
             call.output.note(f"{problem}  (next: ckpt restore {command.file})")
     return call.output.summary(0, run=call.run, key=key_of(source.manifest), shards=commands)

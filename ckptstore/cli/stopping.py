@@ -23,15 +23,17 @@ def leave(perform: Callable[[], int]) -> int:
 
     That waits for no thread that waits for a target.
     """
+    from ckptstore.cli.streams import flush_streams, with_streams
+
     try:
         code = perform()
     except KeyboardInterrupt as error:  # before there was a command, or while it was told how it had ended
         from ckptstore.cli.output import Output
 
-        code = Output("", as_json="--json" in sys.argv).failure(failure_of(error))
+        output, failure = Output("", as_json="--json" in sys.argv), failure_of(error)
+        code = with_streams(lambda: output.failure(failure))
     if code in {INTERRUPTED, TERMINATED}:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        flush_streams()
         os._exit(code)
     return code
 

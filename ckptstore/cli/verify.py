@@ -43,7 +43,7 @@ def verify(
     All of them unless one is named, and then also those deleted whose data is still there. By default every object
     that should be there is asked for; with --read-data every byte is read. Writes nothing. Exits 0 if all is well, 3
     if something is amiss but loadable, or with what is deleted, 4 if data is lost, 5 if that depends on targets that
-    are out of reach, 10 if nothing is there to check, 11 if all of it was deleted meanwhile.
+    are out of reach, 10 if nothing is there to check, live or deleted, 11 if all of it was deleted meanwhile.
     """
     from ckptstore.operations.health import VerifyReport
     from ckptstore.operations.verify import verify as check
@@ -74,15 +74,17 @@ def verify(
 
 
 def _fraction(text: str | None) -> float | None:
+    from ckptstore.operations.verify import check_subset
+
     if text is None:
         return None
+    number, percent, rest = text.partition("%")
     try:
-        percent = float(text.removesuffix("%"))
-    except ValueError:
-        percent = -1
-    if not (text.endswith("%") and 0 < percent <= 100):  # noqa: PLR2004
-        raise UsageError(f"--read-data-subset {text}: more than 0% and at most 100% is wanted, as in 10%")
-    return percent / 100
+        if percent and not rest:
+            return check_subset(float(number) / 100)
+    except (ValueError, UsageError):
+        pass
+    raise UsageError(f"--read-data-subset {text}: more than 0% and at most 100% is wanted, as in 10%")
 
 
 def _fields(health: "CheckpointHealth") -> dict[str, Any]:
@@ -154,8 +156,9 @@ def _sum_up(call: Call, report: "VerifyReport", *, read: bool) -> int:
     states = [health.state for health in report.checkpoints]
     counts = _states(report.checkpoints)
     how = "every byte of what was chosen read" if read else "structure only: --read-data reads the bytes"
-    call.output.say(f"{count(len(states), 'checkpoint')}: {_in_words(counts)}; {how}")
-    hint = VERDICTS[max(states + ["degraded"] * report.amiss_beside, key=list(VERDICTS).index)]
+    found = f"{count(len(states), 'checkpoint')}: {_in_words(counts)}" if states else "no live checkpoint"
+    call.output.say(f"{found}; {how}")
+    hint = VERDICTS[max(states + ["degraded"] * report.amiss_beside, key=list(VERDICTS).index, default="good")]
     findings = [
         finding for health in [*report.checkpoints, *report.deleted] for finding in health.findings
     ] + report.history

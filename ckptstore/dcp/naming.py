@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ckptstore.errors import UsageError
+from ckptstore.names import check_checkpoint
 
 MOST_DIGITS = 15  # of a step in a name; more are a date or an id, and past 2^53 no JSON reader agrees on them
 _TRAILING_DIGITS = re.compile(r"(\d+)$")
@@ -35,6 +36,7 @@ def name_of(checkpoint_id: str | os.PathLike[str] | None, step: int | None = Non
         raise UsageError(
             "a save needs a name: a checkpoint_id or a step", hint='step=100, or under DCP checkpoint_id="step-100"'
         )
+    check_checkpoint(name)
     digits = _TRAILING_DIGITS.search(name)
     found = int(digits[1]) if digits and len(digits[1]) <= MOST_DIGITS else None
     return CheckpointName(text, name, step if step is not None else found)

@@ -15,6 +15,7 @@ from torch.distributed.checkpoint.planner import LoadPlan, LoadPlanner
 from torch.distributed.checkpoint.storage import StorageReader
 from torch.futures import Future
 
+from ckptstore.arguments import check_observer
 from ckptstore.config import Config
 from ckptstore.dcp.delivery import deliver
 from ckptstore.dcp.metadata import metadata_of
@@ -44,6 +45,7 @@ class StoreReader(StorageReader):
         observer: Observer = ignore,
         sharing: Sharing | None = None,
     ) -> None:
+        check_observer(observer)
         self.config = store if isinstance(store, Config) else Config.load(store)
         self.run = check_run(run)
         self.selected = selected

@@ -17,6 +17,7 @@ from ckptstore.dcp.staged import Stage
 from ckptstore.dcp.state import check_state, save_state
 from ckptstore.dcp.together import Ranks
 from ckptstore.ending import check_not_ending
+from ckptstore.names import check_chosen
 from ckptstore.preemption import SaveUnderWay, save_under_way
 from manifests import Manifest
 
@@ -74,6 +75,8 @@ class Saver:
         """Save now, after the one in the background, whose failure is raised if nobody was told. See `save_state`."""
         check_not_ending()
         check_state(state)
+        if name is not None:
+            check_chosen(name)
         self._settle()
         with save_under_way(self._named(step, name)):
             return save_state(self.config, self.run, state, step=step, name=name, ranks=self._ranks, **options)
@@ -90,6 +93,8 @@ class Saver:
         """Copy now, save later. `wrap` is given what saves, in the background, and makes the handle's result of it."""
         check_not_ending()
         check_state(state)
+        if name is not None:
+            check_chosen(name)
         CheckpointSavePlanner().set_up_planner(state)  # what can't be saved is refused before it is copied
         self._settle()
         self._stage = self._stage or Stage()

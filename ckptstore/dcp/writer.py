@@ -16,6 +16,7 @@ from torch.distributed.checkpoint.planner import SavePlan, SavePlanner, WriteIte
 from torch.distributed.checkpoint.storage import StorageWriter, WriteResult
 from torch.futures import Future
 
+from ckptstore.arguments import check_observer
 from ckptstore.commit import About, Commit, check_about
 from ckptstore.config import Config
 from ckptstore.dcp.coordinator import Coordinator
@@ -48,6 +49,7 @@ class StoreWriter(StorageWriter):
         observer: Observer = ignore,
         reached: Callable[[Step], None] = lambda _step: None,
     ) -> None:
+        check_observer(observer)
         self.config = store if isinstance(store, Config) else Config.load(store)
         self.run = check_run(run)
         self.step = step

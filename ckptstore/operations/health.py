@@ -81,7 +81,7 @@ class VerifyReport:
         """0 good, 3 degraded, 5 unknown, 4 lost; 11 where all that was to be checked was deleted meanwhile."""
         ranks = list(self.CODES)
         states = [health.state for health in self.checkpoints] + ["degraded"] * self.amiss_beside
-        return self.CODES[max(states, key=ranks.index)]
+        return self.CODES[max(states, key=ranks.index, default="good")]
 
     @property
     def amiss_beside(self) -> bool:
@@ -96,11 +96,11 @@ class VerifyReport:
 
 
 def to_check(history: History, selector: Selector | None) -> list[Checkpoint]:
-    """The live checkpoints asked for. None, where all are and there are only saves that can't be read.
+    """The live checkpoints asked for. None, where all are and there are only deleted ones, or such as can't be read.
 
     Raises `NotFoundError` where there is nothing at all.
     """
-    if selector is None and not history.checkpoints and unreadable(history):
+    if selector is None and not history.checkpoints and (unreadable(history) or recoverable(history)):
         return []
     return select_all(history, selector)
 

@@ -8,6 +8,7 @@ something can't be read it is kept, and so is everything that it may name. Only 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from ckptstore.arguments import check_observer
 from ckptstore.errors import CkptStoreError, TargetError, UsageError
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.opened import Opened
@@ -50,6 +51,7 @@ def prune(
     it was written, so that a repair comes first (a sweep deletes nothing and goes on); `CommitInDoubt`; and
     `CorruptError` where there is data and not one record of a save: nothing may be said to need it, and all of it.
     """
+    check_observer(observer)
     if not (rules.has_rules or sweep_only):
         hint = "ckpt prune --keep-last 3, or run.prune(keep_last=3), or [retention] in store.toml"
         raise UsageError("nothing says what to keep", hint=hint)

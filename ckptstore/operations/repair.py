@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import manifests
-from ckptstore.errors import CkptStoreError, ObjectNotFound
+from ckptstore.arguments import check_observer
+from ckptstore.errors import CkptStoreError, ObjectNotFound, UsageError
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.opened import Opened
 from ckptstore.operations.health import CheckpointHealth, VerifyReport, recoverable, to_check, unreadable
@@ -78,7 +79,8 @@ def repair(
     Raises `UsageError` for a replacement that can't be: of what the store never had, by what is none of its targets,
     by one for two, or by one that it has already where that would be less safe.
     """
-    replacements = dict(replace or {})
+    check_observer(observer)
+    replacements = _replacements({} if replace is None else replace)
     check_replacements(opened, run, replacements)
     report = RepairReport(dry_run=dry_run)
     if not dry_run:
@@ -89,6 +91,15 @@ def repair(
     if report.exit_code:
         report.in_the_way = obstacles(opened)
     return report
+
+
+def _replacements(replace: Mapping[str, str]) -> dict[str, str]:
+    """`replace` if it may say what takes whose place, else `UsageError`."""
+    pairs = replace.items() if isinstance(replace, Mapping) else [(replace, None)]
+    if not all(isinstance(name, str) for pair in pairs for name in pair):
+        message = f"replace = {replace!r:.80}: names are wanted, {{target gone: target instead}}"
+        raise UsageError(message, hint='replace={"b": "g"}')
+    return dict(replace)
 
 
 def _settle_replaced(opened: Opened, replace: Mapping[str, str], report: RepairReport) -> None:
@@ -142,10 +153,7 @@ def _counted(result: RepairResult) -> str:
 
 def _chosen(history: History, selector: Selector | None) -> list[Checkpoint]:
     """What was asked for; where that is all, those too that an undelete would bring back."""
-    if selector is not None:
-        return to_check(history, selector)
-    deleted = recoverable(history)
-    return [*(to_check(history, None) if history.checkpoints or not deleted else ()), *deleted]
+    return [*to_check(history, selector), *(recoverable(history) if selector is None else ())]
 
 
 def _result(health: CheckpointHealth) -> RepairResult:

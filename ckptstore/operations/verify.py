@@ -8,7 +8,8 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from ckptstore.errors import CkptStoreError, CorruptError, OutOfReach
+from ckptstore.arguments import check_observer, is_number
+from ckptstore.errors import CkptStoreError, CorruptError, OutOfReach, UsageError
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.load.documents import fetch_document, fetch_record
 from ckptstore.load.plan import Shard
@@ -35,7 +36,7 @@ from manifests import Checkpoint, History, Index, ManifestError, ShardRecord, Sh
 
 LOOKS = 3  # at a checkpoint that gets a new version each time
 
-__all__ = ["CheckpointHealth", "VerifyReport", "check", "verify"]
+__all__ = ["CheckpointHealth", "VerifyReport", "check", "check_subset", "verify"]
 
 
 def verify(
@@ -47,11 +48,15 @@ def verify(
     subset: float = 1.0,
     observer: Observer = ignore,
 ) -> VerifyReport:
-    """Check one checkpoint of a run, or all and those that could be undeleted.
+    """Check one checkpoint of a run, or all and those that could be undeleted. `subset`: the part that is read.
 
-    Raises `NotFoundError` where none is live, and `CorruptError` where there is data and not one record of a save.
+    Raises `NotFoundError` where there is none, `CorruptError` where there is data and not one record of a save,
+    `UsageError` for what is no subset.
     """
-    fraction = subset if read_data else 0.0
+    check_observer(observer)
+    fraction = check_subset(subset) if read_data else 0.0
+    if not read_data and subset != 1:
+        raise UsageError(f"subset = {subset!r} of the data, and read_data is not set", hint="read_data=True")
     with protocol_errors():
         opened.group.refresh()  # what an open store knew of its targets may be old
         history = opened.group.history(run, every_copy=True)
@@ -67,6 +72,14 @@ def verify(
         looked_at = [_check_as_it_stands(opened, history, checkpoint, fraction) for checkpoint in recoverable(history)]
         report.deleted = [health for health in looked_at if health.state != "changed"]
     return report
+
+
+def check_subset(subset: float) -> float:
+    """`subset` if it is a part of the data, else `UsageError`: of none of it nothing could be said."""
+    if not (is_number(subset) and 0 < subset <= 1):
+        message = f"subset = {subset!r}: a number above 0 and at most 1, which is all of the data, is wanted"
+        raise UsageError(message, hint="subset=0.1 reads a tenth")
+    return float(subset)
 
 
 def _check_as_it_stands(opened: Opened, history: History, checkpoint: Checkpoint, fraction: float) -> CheckpointHealth:

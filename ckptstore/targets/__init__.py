@@ -2,9 +2,9 @@
 
 `base` says what a target is. `directory`, `memory`, `objectstore` (S3, GCS, Azure by obstore) and
 `filesystem` (any fsspec filesystem) are targets; `retry`, `health`, `fault` and `meter` are wrappers with the
-same interface; `opening` puts them together from a URL. `probe` finds out what a service really does,
-`registers` fits a target to the commit protocol, and `testing` is the conformance suite that every target
-passes.
+same interface; `opening` puts them together from a URL, `apart` sees that no two are one place. `probe` finds
+out what a service really does, `registers` fits a target to the commit protocol, and `testing` is the
+conformance suite that every target passes.
 """
 
 from importlib import import_module
@@ -16,6 +16,7 @@ from ckptstore.targets.memory import MemoryObjects, MemoryTarget
 from ckptstore.targets.opening import open_target
 
 if TYPE_CHECKING:
+    from ckptstore.targets.apart import check_apart
     from ckptstore.targets.fault import FaultTarget
     from ckptstore.targets.meter import MeterTarget
     from ckptstore.targets.probe import Capabilities, probe_target
@@ -33,6 +34,7 @@ __all__ = [
     "Reason",
     "Target",
     "TargetRegister",
+    "check_apart",
     "open_target",
     "probe_target",
 ]
@@ -42,6 +44,7 @@ _LATER = {
     "FaultTarget": "ckptstore.targets.fault",
     "MeterTarget": "ckptstore.targets.meter",
     "TargetRegister": "ckptstore.targets.registers",
+    "check_apart": "ckptstore.targets.apart",
     "probe_target": "ckptstore.targets.probe",
 }
 """Names whose modules a listing never needs: `ckpt ls` has little time to import."""

@@ -5,12 +5,13 @@ prefix. `s3://bucket/a`, `s3://bucket/a/` and `s3://bucket//a/` are one place. T
 and only when a URL asks for them: `ckpt ls` of a local store has 0.4 s of CPU for everything.
 """
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ckptstore.errors import ConfigError
 from ckptstore.targets.base import Target
@@ -20,10 +21,12 @@ from ckptstore.targets.memory import MemoryObjects, MemoryTarget
 from ckptstore.targets.options import Options, check_options, refuse_secrets
 from ckptstore.targets.retry import RetryTarget
 
-__all__ = ["open_target"]
+__all__ = ["Location", "locate", "open_target"]
 
 URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9.-]*(?:\+[A-Za-z0-9.-]+)?)://(?P<rest>.*)", re.DOTALL)
 OBJECT_STORES = ("s3", "gs", "az")
+ALIASES = {"s3a": "s3", "gcs": "gs", "abfs": "az", "abfss": "az"}
+"""What fsspec calls object stores beside their own schemes."""
 _memory: dict[str, MemoryObjects] = {}
 
 
@@ -47,6 +50,41 @@ def open_target(
     checked = check_options(name, _kind(scheme, options or {}), options or {})
     target = _client(name, scheme, rest, checked, os.fspath(folder))
     return RetryTarget(HealthTarget(target, patience=checked.deadline), deadline=checked.deadline)
+
+
+class Location(NamedTuple):
+    """Where a target is: a service, and the way to a place in it."""
+
+    service: tuple[str, ...]
+    parts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        scheme = self.service[0]
+        return str(Path(*self.parts)) if scheme == "file" else f"{scheme}://{'/'.join(self.parts)}"
+
+
+def locate(
+    name: str, url: str, options: Mapping[str, Any] | None = None, *, folder: str | os.PathLike[str] = "."
+) -> Location:
+    """Where `open_target` would open a target, links resolved. Raises `ConfigError` as that does."""
+    refuse_secrets(name, url, options or {})
+    scheme, rest = _split(name, url)
+    checked = check_options(name, _kind(scheme, options or {}), options or {})
+    scheme = scheme.removeprefix("fsspec+")
+    if scheme == "file":
+        return Location((scheme,), _real(name, Path(folder) / rest))
+    if checked.kind == "memory":
+        return Location((scheme,), (_tidy(rest),))  # not a way: `memory://a/b` is nothing of `memory://a`
+    endpoint = (checked.endpoint or "").rstrip("/").lower()
+    service = (ALIASES.get(scheme, scheme), endpoint, json.dumps(checked.filesystem, sort_keys=True))
+    return Location(service, tuple(part for part in rest.split("/") if part))
+
+
+def _real(name: str, path: Path) -> tuple[str, ...]:
+    try:
+        return Path(os.path.realpath(path)).parts
+    except ValueError as error:
+        raise ConfigError(f"targets.{name}.url = {path.name!r}: {error}", key=f"targets.{name}.url") from error
 
 
 def _split(name: str, location: str) -> tuple[str, str]:

@@ -16,7 +16,11 @@ from safetensors import safe_open
 from safetensors.numpy import load_file
 
 import ckptstore
+from ckptstore.commit import About
+from ckptstore.config import Config
 from ckptstore.dtypes import DTYPES, OBJECT
+from ckptstore.opened import Opened
+from ckptstore.operations.ingest import ingest, plan
 from tests.cli.support import Ckpt, write_tensors
 from tests.dcp.test_storage import patterns
 
@@ -79,8 +83,38 @@ def test_bars_only_where_a_person_watches(ckpt):
     assert "\x1b" not in answer.out
 
 
+def save_as(ckpt, name):
+    """Save under a name that is refused by now: an older release took it."""
+    opened = Opened(Config.load(ckpt.path))
+    ingest(opened, "default", plan(ckpt.folder / "in.safetensors"), About(name, name, None))
+    opened.close()
+
+
+def test_a_name_of_two_lines_takes_one(ckpt):
+    save_as(ckpt, "two\nlines")
+    for line in (["ls"], ["log"], ["verify"], ["show"], ["tag", "best"], ["repair"], ["delete", "two\nlines", "--yes"]):
+        answer = ckpt(*line)
+        assert answer.code == 0
+        assert "two\\nlines" in answer.out
+        assert "two\nlines" not in answer.out
+    assert ckpt("show", "--name", "two\nlines").err.startswith(
+        "error: run default has no checkpoint name two\\nlines: "
+    )
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "7", "latest", "x" * 256])
+def test_a_name_that_would_mislead_is_not_saved(ckpt, name):
+    listed = ckpt("ls", "--json").out
+    for path in ("in.safetensors", "none.pt"):
+        for step in ([], ["--step", 8]):
+            answer = ckpt("save", ckpt.folder / path, "--name", name, *step)
+            assert (answer.code, answer.err.count("\n")) == (2, 2)
+            assert "can't be the name of a checkpoint" in answer.err
+    assert ckpt("ls", "--json").out == listed
+
+
 def test_names_are_no_commands_to_the_terminal(ckpt):
-    assert ckpt("save", ckpt.folder / "in.safetensors", "--name", "a\x1b[31m[bold]b").code == 0
+    save_as(ckpt, "a\x1b[31m[bold]b")
     for answer in (ckpt("ls"), ckpt("log"), ckpt("verify")):
         assert "\x1b" not in answer.out
         assert "a\\x1b[31m[bold]b" in answer.out

@@ -307,3 +307,16 @@ def test_what_is_deleted_has_a_line_of_its_own_until_it_is_removed(ckpt):
     repaired = ckpt("repair")
     assert (repaired.code, "step-8 (deleted): " in repaired.out) == (0, True)
     assert ckpt("verify", "--read-data").code == 0
+
+
+def test_where_all_is_deleted_verify_and_repair_exit_alike(ckpt):
+    assert ckpt("delete", "7", "--yes").code == 0
+    assert [ckpt("verify").code, ckpt("repair").code] == [0, 0]
+    told = ckpt("verify").out.splitlines()
+    assert told[0] == "1 deleted checkpoint, not removed yet: 1 good"
+    assert told[1:] == ["no live checkpoint; structure only: --read-data reads the bytes"]
+    answer = ckpt("verify", "--json")
+    assert (answer.summary["checkpoints"], answer.summary["deleted"]["good"]) == (0, 1)
+    assert [line["type"] for line in answer.lines] == ["deleted", "summary"]
+    ckpt.away("b")
+    assert [ckpt("verify").code, ckpt("repair").code] == [3, 3]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from ckptstore.errors import NotFoundError
 from ckptstore.operations.prune import prune
 from ckptstore.operations.repair import repair
 from ckptstore.operations.verify import verify
@@ -93,3 +94,27 @@ def test_what_is_being_removed_is_neither_verified_nor_repaired(deleted):
     prune(deleted.opened, RUN, rules)
     assert verify(fresh(deleted).opened, RUN).deleted == []
     assert [result.deleted for result in fresh(deleted).repair().checkpoints] == [False]
+
+
+@pytest.mark.parametrize(("damage", "code"), [(None, 0), ("one target's data", 3), ("too much", 3)])
+def test_where_all_is_deleted_verify_and_repair_say_the_same_of_it(tmp_path, damage, code):
+    store = make_store(tmp_path, memory=True)
+    store.save(ARRAYS, step=1)
+    store.opened.group.delete(RUN, *store.opened.group.history(RUN).checkpoints[0].key)
+    for target in {None: "", "one target's data": "a", "too much": "abc"}[damage]:
+        store.raw[target].delete([path for at, path in store.objects(target) if path.startswith("data/")])
+    report = verify(store.opened, RUN)
+    assert (report.exit_code, report.checkpoints, len(report.deleted)) == (code, [], 1)
+    assert repair(store.opened, RUN, dry_run=True).exit_code == code
+    assert repair(store.opened, RUN).exit_code == (3 if damage == "too much" else 0)
+    assert verify(store.opened, RUN).exit_code == (3 if damage == "too much" else 0)
+
+
+def test_where_all_is_removed_neither_has_anything_to_look_at(tmp_path):
+    store = make_store(tmp_path, memory=True)
+    store.save(ARRAYS, step=1)
+    store.opened.group.delete(RUN, *store.opened.group.history(RUN).checkpoints[0].key)
+    prune(store.opened, RUN, Retention(grace="0"), sweep_only=True)
+    for look in (verify, repair):
+        with pytest.raises(NotFoundError):
+            look(store.opened, RUN)
