@@ -107,7 +107,7 @@ def test_patience_is_learned_from_reads_of_one_size():
     for _ in range(100):
         patience.learn(1000, 0.1)
         patience.learn(1 << 20, 1.0)
-    assert patience.seconds(900) == pytest.approx(0.125)
+    assert patience.seconds(900) == pytest.approx(0.11)
     assert patience.seconds(1 << 20) == pytest.approx(1.1)
     for _ in range(200):
         patience.learn(1000, 0.001)
