@@ -70,9 +70,9 @@ class Commit:
         And `CorruptError` where the run has data and no vote is left: what is saved there now would make it orphaned.
         """
         with protocol_errors():
-            if not (self.opened.is_saving(self.run) or self.opened.group.newest_session(self.run)):
+            if not (self.opened.sessions.is_saving(self.run) or self.opened.group.newest_session(self.run)):
                 history_of(self.opened, self.run)
-            self.session, self.ordinal = self.opened.next_save(self.run, self.job)
+            self.session, self.ordinal = self.opened.sessions.next_save(self.run, self.job)
             self.opened.group.begin(self.run, self.session, self.ordinal)
 
     def finish(

@@ -18,7 +18,6 @@ import manifests
 from ckptstore.config import Config, check_config
 from ckptstore.ending import check_not_ending
 from ckptstore.errors import (
-    ConflictError,
     ForkedClient,
     NoSpace,
     StoreClosed,
@@ -30,6 +29,7 @@ from ckptstore.identity import why_no_puts, why_not
 from ckptstore.placement import Place, Survives, place_stripe, survives
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.refusals import denied
+from ckptstore.sessions import Sessions
 from ckptstore.targets import Target, TargetRegister, check_apart, open_target
 from manifests import paths
 
@@ -63,10 +63,9 @@ class Opened:
         """The threads that wait for targets; none is started before there is something to wait for."""
         self._buffers: BufferPool | None = None
         self._pid = os.getpid()
-        self._sessions: dict[str, Session] = {}
+        self.sessions = Sessions(lambda: self.group)
         self._tried: set[str] = set()
         self._lock = threading.Lock()
-        self._saving = threading.Lock()  # held over requests to the targets: a load must not wait for it
 
     @property
     def buffers(self) -> "BufferPool":
@@ -182,25 +181,6 @@ class Opened:
         replies = self.executor.map(lambda name: _reply(ask, name, self.targets.get(name)), chosen)
         return dict(zip(chosen, replies, strict=True))
 
-    def is_saving(self, run: str) -> bool:
-        """Whether this process has opened a session on a run."""
-        with self._saving:
-            return run in self._sessions
-
-    def next_save(self, run: str, job: str) -> tuple[str, int]:
-        """Name the next save of a run: the session that this process holds on it, and the next ordinal in it.
-
-        A session is opened for the first save, and again when another process of the same job has opened one since,
-        so that what begins later is later. Raises `ConflictError` where the newer one is another job's.
-        """
-        with self._saving:
-            mine = self._sessions.get(run)
-            if mine is None or self.group.newest_session(run) != mine.name:
-                if mine is not None:
-                    _refuse_replaced(run, mine.name, self.group.newest_session(run, besides=job))
-                mine = self._sessions[run] = Session(self.group.open_session(run, job))
-            return mine.next()
-
     def close(self, *, wait: bool = True) -> None:
         """Release threads, once they are through with what they were given if `wait`, and clients."""
         if os.getpid() == self._pid:
@@ -219,12 +199,6 @@ class _Threads(ThreadPoolExecutor):
             raise StoreClosed(message, hint="close the store when loads and saves are through") from error
 
 
-def _refuse_replaced(run: str, mine: str, newest: str) -> None:
-    if newest and paths.split_session(newest) > paths.split_session(mine):
-        message = f"{run}: session {newest} has been opened since {mine}; this saver has been replaced"
-        raise ConflictError(message, hint="another job saves this run: stop this one, or open the run again", run=run)
-
-
 def _reply(ask: Callable[[Target], T], name: str, target: Target | None) -> T | TargetError:
     if target is None:
         return TargetUnavailable(f"{name} is not among the store's targets", target=name)
@@ -232,19 +206,6 @@ def _reply(ask: Callable[[Target], T], name: str, target: Target | None) -> T | 
         return ask(target)
     except TargetError as error:
         return error
-
-
-class Session:
-    """One opening of a run for saving, and how many saves have begun in it."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.begun = 0
-
-    def next(self) -> tuple[str, int]:
-        """The name of the next save."""
-        self.begun += 1
-        return self.name, self.begun
 
 
 _SHARED: dict[tuple[int, bytes], Opened] = {}

@@ -16,7 +16,7 @@ FLOORS = [
     {"placement", "names", "header", "retention", "preemption", "refusals", "notices", "ending"},
     {"config", "buffers", "protocolerrors"},
     {"targets", "tolerance"},
-    {"save", "load", "identity"},
+    {"save", "load", "identity", "sessions"},
     {"opened"},
     {"selection"},
     {"commit", "source", "checkpoint"},

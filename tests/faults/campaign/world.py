@@ -17,6 +17,7 @@ import numpy as np
 import erasure
 from ckptstore.operations.verify import verify
 from ckptstore.selection import key_of
+from ckptstore.sessions import Sessions
 from ckptstore.targets import MemoryTarget, Target
 from ckptstore.targets.wrapper import Wrapper
 from manifests import History, Manifest, paths
@@ -149,8 +150,9 @@ class World:
 
     def forget(self) -> None:
         """Know no more of the store than a process that opens it."""
-        self.store.opened.__dict__.pop("group", None)
-        self.store.opened._sessions.clear()
+        opened = self.store.opened
+        opened.__dict__.pop("group", None)
+        opened.sessions = Sessions(lambda: opened.group)
 
     def arrays(self, step: int) -> dict[str, np.ndarray]:
         """The state of a step: shards of one stripe and a part of another."""
