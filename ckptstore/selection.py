@@ -112,14 +112,20 @@ def live(history: History) -> Sequence[Checkpoint]:
 
 def refuse_lost_votes(opened: Opened, history: History) -> None:
     """Raise `CorruptError` where a run has indexes and records and not one vote: it is no run that never saved."""
-    if history.sessions or history.begun or history.checkpoints or history.deleted or history.problems:
+    if _has_votes(history):
         return
     found = opened.on_targets(lambda target: target.list_folders(f"{paths.RUNS}{history.run}/"))
     holding = [n for n, names in found.items() if not isinstance(names, TargetError) and {"index", "shards"} & {*names}]
+    with protocol_errors():  # a first save may have begun meanwhile: it votes before it writes
+        holding = [] if holding and _has_votes(opened.group.history(history.run)) else holding
     if holding:
         message = f"run {history.run} has data on {', '.join(holding)}, but every record of its saves is gone"
         hint = f"put back what was removed below {paths.RUNS}{history.run}/commit/ on the commit targets"
         raise CorruptError(message, hint=hint, run=history.run)
+
+
+def _has_votes(history: History) -> bool:
+    return bool(history.sessions or history.begun or history.checkpoints or history.deleted or history.problems)
 
 
 def select_from(history: History, selector: Selector) -> Checkpoint:

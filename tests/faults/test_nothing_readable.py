@@ -12,7 +12,8 @@ from tests.cli.support import Ckpt, write_tensors
 from tests.faults.crash.killing import Killed, Killer
 from tests.faults.crash.sweeps import save
 from tests.faults.crash.world import memory_world
-from tests.support import RUN, make_store
+from tests.operations.test_prune_races import on_first
+from tests.support import RUN, make_store, reopen
 
 EVERYTHING = [Selector(), Selector(step=1), Selector(step=99), Selector(name="step-2"), Selector(tag="best")]
 
@@ -84,3 +85,12 @@ def test_o07_a_run_whose_first_save_died_says_so():
         save(world.open(Killer(125)), 1)
     with pytest.raises(NotFoundError, match="1 begun and not committed"):
         world.open().load()
+
+
+@pytest.mark.parametrize("verb", ["list", "list_folders"])
+def test_o07_a_first_save_beside_another_first_save_is_no_run_that_lost_its_votes(verb, tmp_path):
+    store = make_store(tmp_path, "abc", "2+1")
+    beside = reopen(store.root, store.config)
+    on_first(store, verb, f"runs/{RUN}/", lambda: save(beside, 1))
+    save(store, 2)
+    assert [checkpoint.manifest.step for checkpoint in store.opened.group.history(RUN).checkpoints] == [1, 2]
