@@ -24,7 +24,7 @@ from ckptstore.errors import (
 )
 from ckptstore.opened import Opened
 from ckptstore.operations.quorums import Quorums, losses_saving_survives, quorums_of
-from ckptstore.operations.replacing import list_runs, runs_on
+from ckptstore.operations.runs import runs_on
 from ckptstore.placement import Survives
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.targets import Target
@@ -206,7 +206,7 @@ def _judge(opened: Opened, report: DoctorReport) -> None:
     members = group.members
     standings = group.standings
     spare = [name for name in standings if name not in members.targets]
-    runs = runs_on(opened, spare, list_runs(opened)) if spare else {}
+    runs = runs_on(opened, spare)
     for health in report.targets:
         _judge_standing(health, standings.get(health.name), members.targets, runs.get(health.name, []))
     report.targets += [_unnamed(name) for name in members.targets if name not in opened.targets]
