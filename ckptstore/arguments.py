@@ -41,7 +41,8 @@ def check_types(settings: msgspec.Struct, prefix: str = "") -> None:
 
 def _check(value: object, wanted: Any) -> None:
     made = msgspec.convert(value, wanted)
-    if made != (list(value) if isinstance(value, tuple) else value):
+    given = list(value) if isinstance(value, tuple) else value
+    if made is not given and made != given:  # a NaN is itself and yet unequal
         name = str(wanted).removeprefix("<class '").removesuffix("'>")
         raise TypeError(f"Expected `{name}`, got tables as a file has them")
     msgspec.json.encode(value)

@@ -67,11 +67,11 @@ class Commit:
     def begin(self) -> None:
         """Say that a save begins. Raises `OutOfReach`, `CommitInDoubt`.
 
-        And `CorruptError` where the run has data and no vote is left: what is saved there now would make it orphaned.
+        And `CorruptError` where the run has data and no vote is left: with this save in it the data would be orphaned.
         """
         with protocol_errors():
             if not (self.opened.sessions.is_saving(self.run) or self.opened.group.newest_session(self.run)):
-                history_of(self.opened, self.run)
+                history_of(self.opened, self.run)  # raises where the run is not new, but has lost its votes
             self.session, self.ordinal = self.opened.sessions.next_save(self.run, self.job)
             self.opened.group.begin(self.run, self.session, self.ordinal)
 

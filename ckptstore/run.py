@@ -6,21 +6,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 from ckptstore.checkpoint import Checkpoint, Which, selector_of, the_one
 from ckptstore.config import Config
 from ckptstore.events import Observer, ignore
-from ckptstore.names import check_run, check_tag
+from ckptstore.names import check_run
 from ckptstore.notices import PruneFailedWarning, warner
 from ckptstore.opened import Opened, shared
 from ckptstore.placement import Survives
-from ckptstore.protocolerrors import protocol_errors
 from ckptstore.retention import Keep, Retention, rules_for
-from ckptstore.selection import (
-    Selector,
-    history_of,
-    live,
-    select_deleted,
-    select_from,
-    select_tagged,
-    select_unreadable,
-)
+from ckptstore.selection import Selector, history_of, live, select_from
 from ckptstore.targets import Reason
 from manifests import History, Manifest
 
@@ -199,22 +190,15 @@ class Run:
         A mark is put on it and nothing else: its data stays until a `prune` after the grace period, and until then
         `undelete` takes the mark back. Raises `NotFoundError`, `CommitInDoubt`, `OutOfReach`, as do all that put marks.
         """
-        history, selector = self._history(), the_one(step)
-        if lost := select_unreadable(history, selector):
-            gone = Checkpoint.lost(self.name, *lost)
-        else:
-            found = select_from(history, selector)
-            gone = Checkpoint.of(found.manifest, found.tags)
-        with protocol_errors():
-            self._opened.group.delete(self.name, gone.session, gone.ordinal)
-        return gone
+        from ckptstore.operations.marking import delete
+
+        return delete(self._opened, self.name, the_one(step))
 
     def undelete(self, step: Which) -> Checkpoint:
         """Take the delete mark from a checkpoint: it is listed and loads again."""
-        found = select_deleted(self._history(), the_one(step))
-        with protocol_errors():
-            self._opened.group.undelete(self.name, *found.key)
-        return Checkpoint.of(found.manifest, found.tags)
+        from ckptstore.operations.marking import undelete
+
+        return undelete(self._opened, self.name, the_one(step))
 
     def prune(
         self,
@@ -251,15 +235,12 @@ class Run:
 
         Raises `UsageError` for what can't be a tag.
         """
-        check_tag(tag)
-        found = select_from(self._history(), the_one(step))
-        with protocol_errors():
-            self._opened.group.tag(self.name, *found.key, tag)
-        return Checkpoint.of(found.manifest, sorted({*found.tags, tag}))
+        from ckptstore.operations import marking
+
+        return marking.tag(self._opened, self.name, the_one(step), tag)
 
     def untag(self, tag: str) -> Checkpoint:
         """Take a tag from the checkpoint that has it, be it deleted. Raises `NotFoundError` where none has."""
-        found = select_tagged(self._history(), check_tag(tag))
-        with protocol_errors():
-            self._opened.group.untag(self.name, tag)
-        return Checkpoint.of(found.manifest, [each for each in found.tags if each != tag])
+        from ckptstore.operations.marking import untag
+
+        return untag(self._opened, self.name, tag)

@@ -38,7 +38,7 @@ class Store:
 
     def runs(self) -> list[str]:
         """The names of all runs that any target in reach holds."""
-        from ckptstore.operations.replacing import list_runs
+        from ckptstore.operations.runs import list_runs
 
         return list_runs(shared(self.config))
 

@@ -33,7 +33,7 @@ class Healed:
 
     `put`: (target, inner name) of the copies it put. `incomplete`: inner names that are still on too few
     targets: no good copy was found, or a void is in the way. `problems`: what could not be read. `refusals`:
-    what targets said that take no puts. `removed`: (target, inner name) of notes that nobody put there.
+    what targets said that take no puts. `removed`: (target, inner name) of votes that nobody put there.
     """
 
     put: tuple[tuple[str, str], ...]

@@ -108,8 +108,9 @@ def assemble(view: View, run: str, votes: Votes, *, every_copy: bool = False) ->
     marks = _marks(votes)
     undone = {mark.undoes for mark in marks.values() if mark.kind in {"undelete", "untag"}}
     standing = {random: mark for random, mark in marks.items() if random not in undone}
-    unreadable = _unreadable(votes, saves, standing)
-    problems = [_unless_deleted(problem, unreadable) for problem in problems_in(votes)]
+    found = list(problems_in(votes))
+    unreadable = _unreadable(found, saves, standing)
+    problems = [_unless_deleted(problem, unreadable) for problem in found]
     problems += missing_in(votes, saves) if every_copy else ()
     checkpoints = [_checkpoint(view, votes, key, saves[key], standing) for key in sorted(saves, key=order)]
     marked_deleted = {mark.of for mark in standing.values() if mark.kind == "delete"}
@@ -173,12 +174,12 @@ def _saves(votes: Votes) -> tuple[dict[SaveKey, dict[str, Manifest]], set[SaveKe
 
 
 def _unreadable(
-    votes: Votes, saves: Collection[SaveKey], standing: Mapping[str, Mark]
+    problems: Iterable[Problem], saves: Collection[SaveKey], standing: Mapping[str, Mark]
 ) -> dict[SaveKey, tuple[str, ...]]:
-    """Return the saves with a manifest that nobody can read, and none that somebody can; by delete marks on them."""
-    damaged = {problem.save for problem in problems_in(votes) if problem.fatal and _is_manifest(problem)}
-    deletes = {key: [r for r, mark in standing.items() if mark.kind == "delete" and mark.of == key] for key in damaged}
-    return {key: tuple(sorted(found)) for key, found in deletes.items() if key is not None and key not in saves}
+    """Return the delete marks on each save with a manifest that nobody can read, and none that somebody can."""
+    damaged = {p.save for p in problems if p.fatal and p.save is not None and _is_manifest(p)}
+    deletes = sorted((mark.of, random) for random, mark in standing.items() if mark.kind == "delete")
+    return {key: tuple(random for of, random in deletes if of == key) for key in damaged.difference(saves)}
 
 
 def _is_manifest(problem: Problem) -> bool:
@@ -187,9 +188,8 @@ def _is_manifest(problem: Problem) -> bool:
 
 def _unless_deleted(problem: Problem, unreadable: Mapping[SaveKey, tuple[str, ...]]) -> Problem:
     """A manifest that nobody can read leaves nothing open once its save is deleted: the mark beats what it may say."""
-    if problem.newer or problem.save is None or not (_is_manifest(problem) and unreadable.get(problem.save)):
-        return problem
-    return replace(problem, fatal=False)
+    deleted = problem.save is not None and bool(unreadable.get(problem.save))
+    return replace(problem, fatal=False) if deleted and _is_manifest(problem) and not problem.newer else problem
 
 
 def _damaged_register(votes: Votes, key: SaveKey) -> bool:

@@ -228,6 +228,12 @@ def test_retention_made_in_python_says_what_is_wanted(wrong):
     assert caught.value.hint
 
 
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
+def test_a_time_that_is_none_is_told_with_what_may_be(seconds):
+    with pytest.raises(ConfigError, match="seconds above 0, below"):
+        config(save_timeout=seconds)
+
+
 @pytest.mark.timeout(5)
 @pytest.mark.parametrize("kind", ["fifo", "device", "socket"])
 def test_what_is_no_regular_file_is_refused_at_once(tmp_path, kind):

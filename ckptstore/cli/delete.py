@@ -40,14 +40,10 @@ def delete(
 
 
 def _preview(call: Call, selector: "Selector") -> UsageError:
-    from ckptstore.checkpoint import Checkpoint
-    from ckptstore.selection import select_from, select_unreadable
+    from ckptstore.operations.marking import find_to_delete
 
-    history = call.history()
-    if lost := select_unreadable(history, selector):
-        key = Checkpoint.lost(call.run, *lost).key
-        message = f"save {key} of run {call.run}, of which no manifest can be read, would be marked deleted"
-        return UsageError(message, hint=f"ckpt delete {key} --run {call.run} --yes")
-    found = Checkpoint.of(select_from(history, selector).manifest)
+    found = find_to_delete(call.history(), selector)
     message = f"{found.name} ({size(found.bytes)}, {found.created}) of run {call.run} would be marked deleted"
+    if found.state == "lost":
+        message = f"save {found.key} of run {call.run}, of which no manifest can be read, would be marked deleted"
     return UsageError(message, hint=f"ckpt delete {found.key} --run {call.run} --yes")

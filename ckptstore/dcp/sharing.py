@@ -93,15 +93,18 @@ class Sharing:
     def _pass_on(self, key: Key, buffer: Bytes, beside: Bytes) -> bool:
         """Whether all of it is right. Whatever came wrong is left out, and the rest still received: others wait."""
         assert self.group is not None, "nothing is shared without a group"
-        owner, rank = self.owners[key], dist.get_rank(self.group)
+        source = dist.get_global_rank(self.group, self.owners[key])
+        is_mine = self.owners[key] == dist.get_rank(self.group)
         right = True
         for (start, length), digest in zip(erasure.cut(buffer.size, PART), self._sent[key], strict=True):
             part = buffer[start : start + length]
-            moved = part if owner == rank else beside[:length]
-            dist.broadcast(torch.from_numpy(moved), src=dist.get_global_rank(self.group, owner), group=self.group)
-            if owner != rank and erasure.crc32c(moved) == digest:
+            moved = part if is_mine else beside[:length]
+            dist.broadcast(torch.from_numpy(moved), src=source, group=self.group)
+            if is_mine:
+                continue
+            if erasure.crc32c(moved) == digest:
                 part[:] = moved
-            elif owner != rank:
+            else:
                 right = False
         return right
 

@@ -8,7 +8,6 @@ import secrets
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import manifests
@@ -23,8 +22,9 @@ from ckptstore.errors import (
     TargetUnusable,
 )
 from ckptstore.opened import Opened
-from ckptstore.operations.quorums import Quorums, losses_saving_survives, quorums_of
-from ckptstore.operations.replacing import list_runs, runs_on
+from ckptstore.operations.doctor_report import DEGRADED, DoctorReport, TargetHealth
+from ckptstore.operations.quorums import losses_saving_survives, quorums_of
+from ckptstore.operations.runs import runs_on
 from ckptstore.placement import Survives
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.targets import Target
@@ -41,51 +41,10 @@ UNABLE = "set commit = false for it in store.toml: it takes fragments, never man
 UNFIT = "put another target in its place: it can't hold a checkpoint"
 """What is to be done."""
 
-DEGRADED, LOST, NOT_INITIALISED = 3, 4, 10
-"""Exit codes as docs/cli.md lists them: amiss but loadable, data lost, not found."""
+LOST, NOT_INITIALISED = 4, 10
+"""Exit codes as docs/cli.md lists them: data lost, not found."""
 
 __all__ = ["DoctorReport", "TargetHealth", "examine"]
-
-
-@dataclass
-class TargetHealth:
-    """One target. `problems` in words, and `advice`: what cures them, each once.
-
-    `latency` and `clock_offset` (theirs less ours) in seconds, `free` in bytes; `endpoint` where the settings name one.
-    """
-
-    name: str
-    url: str
-    domain: str
-    commit: bool
-    endpoint: str = ""
-    reachable: bool = True
-    standing: str = ""
-    problems: list[str] = field(default_factory=list)
-    advice: list[str] = field(default_factory=list)
-    latency: float | None = None
-    clock_offset: float | None = None
-    free: int | None = None
-    store_id: str | None = None
-    code: int = 0
-
-    @property
-    def takes_puts(self) -> bool:
-        """Whether a save may put anything here, as far as was seen."""
-        return self.code in (0, DEGRADED)
-
-
-@dataclass
-class DoctorReport:
-    """All targets, and what they are good for together. -1 for what is not possible now."""
-
-    targets: list[TargetHealth]
-    store_id: str | None = None
-    quorums: Quorums | None = None
-    tolerance: Survives = Survives(-1, -1)
-    loading_survives: int = -1
-    saving_survives: int = -1
-    exit_code: int = 0
 
 
 def examine(opened: Opened) -> DoctorReport:
@@ -121,18 +80,11 @@ def _examine(target: Target, spec: TargetConfig) -> TargetHealth:
     except TargetError as error:
         health.reachable = not error.transient
         advice = error.hint or (WAIT if error.transient else "")
-        _add(health, error.message.removeprefix(f"{target.name}: "), error.exit_code, advice)
+        health.add(error.message.removeprefix(f"{target.name}: "), error.exit_code, advice)
     if health.clock_offset is not None and abs(health.clock_offset) > CLOCK_MARGIN:
-        _add(health, f"its clock differs by {health.clock_offset:.0f} s", DEGRADED, "set its clock, or this machine's")
+        health.add(f"its clock differs by {health.clock_offset:.0f} s", DEGRADED, "set its clock, or this machine's")
     health.free = _free(target)
     return health
-
-
-def _add(health: TargetHealth, problem: str, code: int, advice: str) -> None:
-    health.problems.append(problem)
-    if advice and advice not in health.advice:
-        health.advice.append(advice)
-    health.code = max(health.code, code)
 
 
 def _identify(target: Target, health: TargetHealth) -> None:
@@ -141,26 +93,26 @@ def _identify(target: Target, health: TargetHealth) -> None:
         data = bytes(target.get(paths.IDENTITY))
     except ObjectNotFound:
         target.list_folders("")  # a directory that isn't there at all says so here
-        _add(health, "no store is here: new, or wiped", DEGRADED, REPAIR)
+        health.add("no store is here: new, or wiped", DEGRADED, REPAIR)
         return
     health.latency = time.monotonic() - began
     try:
         found = manifests.unseal(Identity, data)
     except FormatError as error:
-        _add(health, f"{paths.IDENTITY} is damaged: {error}", DEGRADED, REPAIR)
+        health.add(f"{paths.IDENTITY} is damaged: {error}", DEGRADED, REPAIR)
         return
     health.store_id = found.store_id
     if found.target != target.name:
         message = f"it is where the store keeps target {found.target}"
         advice = f"mend the urls of {health.name} and {found.target} in store.toml: they point at each other's place"
-        _add(health, message, TargetUnusable.exit_code, advice)
+        health.add(message, TargetUnusable.exit_code, advice)
 
 
 def _try_out(target: Target, health: TargetHealth) -> None:
     found = probe_target(target)
     if not found.can_hold_fragments or (health.commit and not found.can_commit):
         for problem in found.problems.values():
-            _add(health, problem, TargetUnusable.exit_code, UNABLE if found.can_hold_fragments else UNFIT)
+            health.add(problem, TargetUnusable.exit_code, UNABLE if found.can_hold_fragments else UNFIT)
 
 
 def _clock_offset(target: Target) -> float:
@@ -193,8 +145,7 @@ def _check_stores(report: DoctorReport) -> None:
     report.store_id = max(sorted(set(stores)), key=stores.count, default=None)
     for health in report.targets:
         if health.store_id and health.store_id != report.store_id:
-            _add(
-                health,
+            health.add(
                 f"it belongs to store {health.store_id}, the others to {report.store_id}",
                 ConflictError.exit_code,
                 "mend the url in store.toml",
@@ -206,7 +157,7 @@ def _judge(opened: Opened, report: DoctorReport) -> None:
     members = group.members
     standings = group.standings
     spare = [name for name in standings if name not in members.targets]
-    runs = runs_on(opened, spare, list_runs(opened)) if spare else {}
+    runs = runs_on(opened, spare)
     for health in report.targets:
         _judge_standing(health, standings.get(health.name), members.targets, runs.get(health.name, []))
     report.targets += [_unnamed(name) for name in members.targets if name not in opened.targets]
@@ -240,18 +191,18 @@ def _judge_standing(
             advice = f"move them, then take {health.name} out of store.toml: "
             advice += "; ".join(f"{REPAIR} --run {run}" for run in runs)
         health.advice.clear()  # what would bring it back is of no use
-        _add(health, problem, DEGRADED, advice)
+        health.add(problem, DEGRADED, advice)
         return
     health.standing = standing.state
     if health.standing != "valid" and not health.problems:
         problem = f"{health.standing}: {standing.reason or 'not among the commit targets of the store'}"
-        _add(health, problem, DEGRADED, REPAIR)
+        health.add(problem, DEGRADED, REPAIR)
 
 
 def _unnamed(name: str) -> TargetHealth:
     health = TargetHealth(name, "", "", commit=True, reachable=False)
     advice = f"name {name} in store.toml, or put another in its place: ckpt repair --replace {name}=NEW"
-    _add(health, "a commit target of the store that store.toml doesn't name", DEGRADED, advice)
+    health.add("a commit target of the store that store.toml doesn't name", DEGRADED, advice)
     return health
 
 

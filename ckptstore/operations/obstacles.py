@@ -13,8 +13,9 @@ from manifests import paths
 
 _RUN, _NAME, _NUMBER = "[a-z0-9][a-z0-9._-]*", "[A-Za-z0-9][A-Za-z0-9._-]*", "[0-9]{6,9}"
 _VOTES = rf"runs/{_RUN}/commit/{_NAME}"
-_OF_SAVES = f"{paths.MANIFESTS}|{paths.MARKS}"  # several of each save, so each save has a folder there
-_OTHERS = "|".join(folder for folder in paths.FOLDERS if folder not in _OF_SAVES.split("|"))
+_MANY = (paths.MANIFESTS, paths.MARKS)
+_OF_SAVES = "|".join(_MANY)  # several of each save, so each save has a folder there
+_OTHERS = "|".join(folder for folder in paths.FOLDERS if folder not in _MANY)
 _OBJECTS = (
     re.escape(paths.IDENTITY),
     rf"{paths.INCARNATIONS}{_NUMBER}\.json",

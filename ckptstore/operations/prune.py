@@ -20,6 +20,7 @@ from ckptstore.protocolerrors import protocol_errors
 from ckptstore.retention import Retention
 from ckptstore.selection import history_of
 from manifests import Checkpoint, History, paths
+from manifests.paths import SaveKey
 
 CLOCK_MARGIN = 0.1
 """How much longer than the grace period an orphan is left: clocks of two targets may run apart so much meanwhile."""
@@ -148,27 +149,31 @@ def _sweep(opened: Opened, report: PruneReport, before: Mapping[str, datetime]) 
     if report.blocked:
         return
     history = history_of(opened, report.run)
-    report.blocked = what_blocks(history, report.unreadable)
-    if report.blocked:
-        return
     try:
-        named = _named(opened, history)
+        named = _named(opened, report, history)
     except CkptStoreError as error:
         report.blocked.append(f"orphans can't be told from what is needed: {error.message}")
         return
-    report.removal.remove_orphans(opened, report.run, named, before)
+    if named is not None:
+        report.removal.remove_orphans(opened, report.run, named, before)
 
 
-def _named(opened: Opened, history: History) -> Named:
-    """What the run's checkpoints name, by a later look where another prune removes some meanwhile."""
-    keys = None
-    while True:
-        checkpoints = (*history.checkpoints, *history.deleted)
+def _named(opened: Opened, report: PruneReport, history: History) -> Named | None:
+    """What the run's checkpoints name, by a later look where another prune removes some meanwhile.
+
+    None, and the report says why, where something can't be read by then: of what that names nothing is known.
+    """
+    while not (blocked := what_blocks(history, report.unreadable)):
         try:
-            return named_by(opened, checkpoints)
+            return named_by(opened, (*history.checkpoints, *history.deleted))
         except CkptStoreError:
-            keys, before = {checkpoint.key for checkpoint in checkpoints}, keys
-            if keys == before:
+            later = history_of(opened, report.run)
+            if _keys(later) == _keys(history):
                 raise
-        with protocol_errors():
-            history = opened.group.history(history.run)
+            history = later
+    report.blocked = blocked
+    return None
+
+
+def _keys(history: History) -> set[SaveKey]:
+    return {checkpoint.key for checkpoint in (*history.checkpoints, *history.deleted)}

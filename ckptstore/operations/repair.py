@@ -17,7 +17,8 @@ from ckptstore.operations.health import CheckpointHealth, VerifyReport, recovera
 from ckptstore.operations.mend import Mender, RepairResult
 from ckptstore.operations.obstacles import Obstacle, obstacles
 from ckptstore.operations.readmit import readmit_targets
-from ckptstore.operations.replacing import check_replacements, list_runs, runs_on
+from ckptstore.operations.replacing import check_replacements, places_with
+from ckptstore.operations.runs import runs_on
 from ckptstore.operations.verify import check
 from ckptstore.placement import Place
 from ckptstore.protocolerrors import protocol_errors
@@ -105,7 +106,7 @@ def _replacements(replace: Mapping[str, str]) -> dict[str, str]:
 def _settle_replaced(opened: Opened, replace: Mapping[str, str], report: RepairReport) -> None:
     """Which targets hold nothing of the store any more: it is asked of every run, for those repaired are one's only."""
     try:
-        report.still_on = runs_on(opened, replace, list_runs(opened))
+        report.still_on = runs_on(opened, replace)
     except CkptStoreError as error:
         report.failed.append(error.message)
         return
@@ -185,8 +186,7 @@ def _places(opened: Opened, replace: Mapping[str, str], report: RepairReport) ->
         new = set(replace.values())
         back = {name for name, error in failed.items() if isinstance(error, ObjectNotFound)} | new
         report.readmitted = sorted(back & set(failed))
-        there = [place for place in opened.config.places if place in opened.places or place.target in new]
-        places = [place for place in there if place.target not in failed or place.target in back]
+        places = [place for place in places_with(opened, new) if place.target not in failed or place.target in back]
     return [place for place in places if place.target not in replace]
 
 

@@ -168,12 +168,12 @@ def kinds(folder: int, prefix: str, skip: str = "") -> Iterator[tuple[str, str]]
     """Path and kind, in words, of everything below `folder`, links not followed."""
     with os.scandir(folder) as entries:
         for entry in entries:
+            if entry.name == skip:
+                continue
             with suppress(FileNotFoundError):
                 path = prefix + entry.name
-                if entry.name == skip:
-                    continue
-                is_plain = entry.is_file(follow_symlinks=False)
-                yield path, "a file" if is_plain else _kind(entry.stat(follow_symlinks=False).st_mode)
+                is_file = entry.is_file(follow_symlinks=False)  # told by the listing: a target has a great many
+                yield path, "a file" if is_file else _kind(entry.stat(follow_symlinks=False).st_mode)
                 if entry.is_dir(follow_symlinks=False):
                     inner = _enter(folder, entry.name)
                     try:

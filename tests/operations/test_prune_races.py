@@ -9,6 +9,7 @@ from ckptstore.operations.prune import prune
 from ckptstore.retention import Retention
 from ckptstore.selection import Selector
 from ckptstore.store import Run
+from manifests import paths
 from tests.operations.test_prune import DAY, data_and_documents, delete, pass_time, pruned, saved, state, steps, tag
 from tests.support import RUN, LocalStore, assert_equal, make_store, read_all, reopen
 
@@ -112,3 +113,21 @@ def test_a_sweep_ends_well_though_another_prune_removes_what_it_asks_for_names(s
     on_first(store, "get", "/index/", lambda: inner.append(pruned(beside, keep_last=1, grace="0")), skipped)
     report = pruned(store, sweep_only=True, grace="0")
     assert (report.left, report.exit_code, inner[0].exit_code, steps(store)) == ([], 0, 0, [4])
+
+
+def test_what_gets_unreadable_while_a_sweep_asks_what_is_named_is_no_orphan(store):
+    one, _ = saved(store, 1, 2)
+    pass_time(store, 8 * DAY)
+    register = paths.manifest_name(one.session, one.ordinal, version=1)
+    index = one.copies[0].index.path
+    kept = {(target, path) for target, path in store.objects() if path.startswith(("data/", f"runs/{RUN}/shards/"))}
+
+    def rot():
+        for target, path in store.objects():
+            if path.endswith(register) or path == index:
+                store.raw[target].put(path, b"rot")
+
+    on_first(store, "get", "/index/", rot)
+    report = pruned(store, sweep_only=True)
+    assert kept <= set(store.objects())
+    assert (report.exit_code, register in report.blocked[0]) == (1, True)

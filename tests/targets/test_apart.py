@@ -1,5 +1,7 @@
 """Two targets in one place would fail together, whatever their names: refused before anything is written."""
 
+from datetime import date
+
 import pytest
 
 import ckptstore
@@ -78,6 +80,7 @@ def test_a_place_inside_another_is_refused(tmp_path, places):
         (("s3://b", MINIO), ("s3://b", OTHER)),
         ("fsspec+sftp://one/x", "fsspec+sftp://two/x"),
         (("fsspec+sftp://h/x", {"filesystem": {"port": 1}}), ("fsspec+sftp://h/x", {"filesystem": {"port": 2}})),
+        (("fsspec+sftp://h/x", {"filesystem": {"since": date(2020, 1, 1)}}), "fsspec+sftp://h/x"),
     ],
     ids=str,
 )
