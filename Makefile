@@ -32,7 +32,7 @@ test-localstack: $(READY) ## the conformance suite against LocalStack, in an env
 	$(BIN)/pytest -m localstack
 
 soak: $(READY) ## the slow proofs, which CI doesn't run; their counts go to docs/reliability.md
-	$(BIN)/pytest -m soak -n 2 --dist loadfile --timeout 7200
+	$(BIN)/pytest -m soak -n 2 --dist loadfile --no-loadscope-reorder --timeout 7200
 	$(BIN)/python -m tests.faults.report docs/reliability.md
 
 lint: $(READY) ## ruff and mypy

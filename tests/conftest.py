@@ -23,6 +23,8 @@ if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 LONG = (
+    "test_campaign.py",
+    "test_crash_sweep.py",
     "test_scale.py",
     "test_resume.py",
     "test_ranks.py",
@@ -34,4 +36,4 @@ LONG = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that take long on their own go first: at the end all but one process would wait for the last of them."""
-    items.sort(key=lambda item: item.path.name not in LONG)
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
