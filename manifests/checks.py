@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from manifests import paths
-from manifests.errors import (
+from manifests.errors import shown
+from manifests.format_errors import (
     DuplicateName,
     IndexOutOfRange,
     NestingTooDeep,
@@ -16,7 +17,6 @@ from manifests.errors import (
     WrongCount,
     WrongType,
     WrongValue,
-    shown,
 )
 
 MAX_LENGTH = 2**53 - 1

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from manifests import paths
 from manifests.contested import contested_manifests
-from manifests.errors import ManifestError, NotUnderstood, Unavailable, UnsafeName
+from manifests.errors import ManifestError, NotUnderstood, Unavailable
+from manifests.format_errors import UnsafeName
 from manifests.problems import Problem, problems_in, refuse_newer
 from manifests.quorum import View
 from manifests.registers import Batch, Request, Steps

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from manifests import checks, paths
-from manifests.errors import MissingRange, OverlappingRange, UnsafeName, shown
+from manifests.errors import shown
+from manifests.format_errors import MissingRange, OverlappingRange, UnsafeName
 from manifests.manifest_rules import check_reference
 from manifests.record_rules import OBJECT
 from manifests.schema import Index, ShardReference

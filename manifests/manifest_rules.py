@@ -1,7 +1,8 @@
 """The rules of what counts on a commit target: manifests, marks, sessions, standings."""
 
 from manifests import checks, paths
-from manifests.errors import UnsafeName, shown
+from manifests.errors import shown
+from manifests.format_errors import UnsafeName
 from manifests.schema import Begun, Identity, Manifest, Mark, Members, Reference, Session, Standing
 
 MANIFEST_KINDS = ("save", "repair", "copy", "void")

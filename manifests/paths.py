@@ -12,7 +12,8 @@ import hashlib
 import os
 import re
 
-from manifests.errors import NumberOutOfRange, UnsafeName, shown
+from manifests.errors import shown
+from manifests.format_errors import NumberOutOfRange, UnsafeName
 
 IDENTITY = "ckptstore.json"
 INCARNATIONS = "incarnations/"

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from manifests import paths
-from manifests.errors import ManifestError, NotUnderstood, UnsafeName
+from manifests.errors import ManifestError, NotUnderstood
+from manifests.format_errors import UnsafeName
 from manifests.paths import SaveKey
 from manifests.schema import Manifest
 from manifests.stored import Document

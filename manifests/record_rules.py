@@ -4,7 +4,7 @@ import math
 from typing import NamedTuple
 
 from manifests import checks, paths
-from manifests.errors import MissingRange, OverlappingRange, ShapeMismatch, WrongValue
+from manifests.format_errors import MissingRange, OverlappingRange, ShapeMismatch, WrongValue
 from manifests.schema import CodeSpec, ShardRecord, Stripe, StripeSource, TensorEntry
 
 MAX_FRAGMENTS = 255

@@ -9,7 +9,7 @@ said by its name, and a file system or a person may misname a file.
 import hashlib
 from typing import TypeVar
 
-from manifests.errors import DigestMismatch
+from manifests.format_errors import DigestMismatch
 from manifests.stored import Document
 from manifests.wire import decode, encode
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from manifests import paths, schema
-from manifests.errors import ManifestError, NotUnderstood, Unavailable, UnsafeName
+from manifests.errors import ManifestError, NotUnderstood, Unavailable
+from manifests.format_errors import UnsafeName
 from manifests.registers import Batch, Reply, Request, Steps
 from manifests.schema import Identity, Members
 from manifests.seal import unseal

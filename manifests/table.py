@@ -9,7 +9,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-from manifests.errors import DuplicateName, shown
+from manifests.errors import shown
+from manifests.format_errors import DuplicateName
 from manifests.stored import Stored
 
 

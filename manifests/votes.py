@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from manifests import paths
-from manifests.errors import ManifestError, NotUnderstood, Unavailable, UnsafeName, WrongValue
+from manifests.errors import ManifestError, NotUnderstood, Unavailable
+from manifests.format_errors import UnsafeName, WrongValue
 from manifests.paths import SaveKey
 from manifests.quorum import View
 from manifests.registers import Batch, Request, Steps

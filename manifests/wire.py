@@ -13,7 +13,8 @@ import msgspec
 from msgspec import UNSET
 
 from manifests import checks
-from manifests.errors import (
+from manifests.errors import shown
+from manifests.format_errors import (
     BadCompression,
     DigestMismatch,
     DuplicateKey,
@@ -25,7 +26,6 @@ from manifests.errors import (
     TooLarge,
     UnknownField,
     WrongType,
-    shown,
 )
 from manifests.manifest_rules import MAX_DOCUMENT_BYTES
 from manifests.schema import Reference

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manifests import errors, paths
+from manifests import format_errors as errors
+from manifests import paths
 
 BAD = [
     "",

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import manifests
-from manifests import errors
+from manifests import format_errors as errors
 from manifests.index_rules import check_table
 from manifests.table import Run
 

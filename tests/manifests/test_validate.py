@@ -7,7 +7,8 @@ import pytest
 from format_documents import DOCUMENTS, index, manifest, record, shard_reference, standing, stripe, table
 
 import manifests
-from manifests import errors, validation
+from manifests import format_errors as errors
+from manifests import validation
 
 LABELS = ["../../etc/x", "..", "", ".a", "a/b", "a\n", "a\u0000", "ü", "a" * 65, "-a"]
 

@@ -15,7 +15,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import manifests
-from manifests import errors, validation
+from manifests import errors as other_errors
+from manifests import format_errors as errors
+from manifests import validation
 
 
 def names(document):
@@ -194,7 +196,7 @@ def test_a_newer_major_version_is_refused():
     with pytest.raises(errors.NewerFormat) as caught:
         manifests.decode(manifests.Manifest, json.dumps(raw).encode())
     assert (caught.value.found, caught.value.known) == (2, 1)
-    assert isinstance(caught.value, errors.NotUnderstood)
+    assert isinstance(caught.value, manifests.NotUnderstood)
     assert caught.value.unknown == ["format 2.0"]
 
 
@@ -211,7 +213,7 @@ def test_what_is_not_understood_can_be_read_but_not_acted_on():
     newer = manifest(kind="merge", requires=["locks"], copies=[])
     again = manifests.decode(manifests.Manifest, manifests.encode(newer))
     assert again == newer
-    with pytest.raises(errors.NotUnderstood) as caught:
+    with pytest.raises(manifests.NotUnderstood) as caught:
         manifests.check_understood(again)
     assert caught.value.unknown == ["locks", "manifest kind merge"]
     assert validation.not_understood(manifests.Mark(kind="hold", of=("000001.a", 1))) == ["mark kind hold"]
@@ -379,8 +381,10 @@ def test_o62_flipped_bytes_give_a_typed_refusal_or_a_whole_document(document, rn
 
 
 def test_errors_survive_pickling():
-    for name in errors.__all__:
-        error = getattr(errors, name)("what happened", field="x", found=3)
+    named = [(module, name) for module in (errors, other_errors) for name in module.__all__]
+    assert len(named) > 30
+    for module, name in named:
+        error = getattr(module, name)("what happened", field="x", found=3)
         again = pickle.loads(pickle.dumps(error))
         assert (type(again), str(again), again.field, again.found) == (type(error), "what happened", "x", 3)
         assert again.kind == name
