@@ -2,9 +2,9 @@
 
 from itertools import pairwise
 
-from ckptstore.config import Config, TargetConfig
+from ckptstore.config import Config
 from ckptstore.errors import ConfigError
-from ckptstore.targets.opening import Location, locate
+from ckptstore.targets.opening import locate
 
 HINT = "give each target a place of its own, on another disk or in another bucket: what is in one place fails together"
 
@@ -16,14 +16,10 @@ def check_apart(config: Config) -> None:
 
     Directories are compared by where links lead now, buckets by service, name and prefix.
     """
-    found = [(_locate(config, spec), spec.name) for spec in config.targets]
+    found = [(locate(spec.name, spec.url, spec.options, folder=config.folder), spec.name) for spec in config.targets]
     for (outer, first), (inner, second) in pairwise(sorted(found, key=lambda each: each[0])):
         # what lies inside a place is sorted behind it, before all else
         if outer.service == inner.service and outer.parts == inner.parts[: len(outer.parts)]:
             same = outer.parts == inner.parts
             what = f"{first} and {second} are one place" if same else f"{second} lies inside {first}"
             raise ConfigError(f"targets: {what}, {outer}", hint=HINT, key="targets.url", targets=[first, second])
-
-
-def _locate(config: Config, spec: TargetConfig) -> Location:
-    return locate(spec.name, spec.url, spec.options, folder=config.folder)

@@ -45,10 +45,7 @@ def open_target(
     or any of the others with `client = "fsspec"`, by fsspec. Raises `ConfigError` naming the key and the
     allowed values.
     """
-    location = os.fspath(url)
-    refuse_secrets(name, location, options or {})
-    scheme, rest = _split(name, location)
-    checked = check_options(name, _kind(scheme, options or {}), options or {})
+    scheme, rest, checked = _parse(name, os.fspath(url), options or {})
     target = _client(name, scheme, rest, checked, os.fspath(folder))
     return RetryTarget(HealthTarget(target, patience=checked.deadline), deadline=checked.deadline)
 
@@ -68,9 +65,7 @@ def locate(
     name: str, url: str, options: Mapping[str, Any] | None = None, *, folder: str | os.PathLike[str] = "."
 ) -> Location:
     """Where `open_target` would open a target, links resolved. Raises `ConfigError` as that does."""
-    refuse_secrets(name, url, options or {})
-    scheme, rest = _split(name, url)
-    checked = check_options(name, _kind(scheme, options or {}), options or {})
+    scheme, rest, checked = _parse(name, url, options or {})
     scheme = scheme.removeprefix("fsspec+")
     if scheme == "file":
         return Location((scheme,), _real(name, Path(folder) / rest))
@@ -87,6 +82,13 @@ def _real(name: str, path: Path) -> tuple[str, ...]:
         return Path(os.path.realpath(path)).parts
     except ValueError as error:
         raise ConfigError(f"targets.{name}.url = {path.name!r}: {error}", key=f"targets.{name}.url") from error
+
+
+def _parse(name: str, location: str, options: Mapping[str, Any]) -> tuple[str, str, Options]:
+    """Scheme, what follows it, and the options checked."""
+    refuse_secrets(name, location, options)
+    scheme, rest = _split(name, location)
+    return scheme, rest, check_options(name, _kind(scheme, options), options)
 
 
 def _split(name: str, location: str) -> tuple[str, str]:
