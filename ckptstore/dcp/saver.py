@@ -73,10 +73,7 @@ class Saver:
         self, state: dict[str, Any], *, step: int | None = None, name: str | None = None, **options: Any
     ) -> Manifest:
         """Save now, after the one in the background, whose failure is raised if nobody was told. See `save_state`."""
-        check_not_ending()
-        check_state(state)
-        if name is not None:
-            check_chosen(name)
+        _check(state, name)
         self._settle()
         with save_under_way(self._named(step, name)):
             return save_state(self.config, self.run, state, step=step, name=name, ranks=self._ranks, **options)
@@ -91,10 +88,7 @@ class Saver:
         **options: Any,
     ) -> SaveHandle[Result]:
         """Copy now, save later. `wrap` is given what saves, in the background, and makes the handle's result of it."""
-        check_not_ending()
-        check_state(state)
-        if name is not None:
-            check_chosen(name)
+        _check(state, name)
         CheckpointSavePlanner().set_up_planner(state)  # what can't be saved is refused before it is copied
         self._settle()
         self._stage = self._stage or Stage()
@@ -130,6 +124,14 @@ class Saver:
 
     def _named(self, step: int | None, name: str | None) -> str:
         return f"save {name or f'step-{step}'} of run {self.run}"
+
+
+def _check(state: dict[str, Any], name: str | None) -> None:
+    """Refuse, before anything waits, what can't be saved now or by that name."""
+    check_not_ending()
+    check_state(state)
+    if name is not None:
+        check_chosen(name)
 
 
 _SAVERS: dict[tuple[int, str, str], Saver] = {}

@@ -115,7 +115,7 @@ def past_grace(key: SaveKey, marks: Sequence[str], ages: Ages, grace: float) -> 
 
 
 def what_blocks(history: History, past: Collection[SaveKey]) -> list[str]:
-    """Why it can't be told what is needed: what can't be read, but for saves deleted longer than the grace ago."""
+    """Why it can't be told what is needed: what can't be read, but for saves deleted `past` their grace period."""
     waiting = [paths.save_name(*key) for key in history.unreadable if history.deletes(key) and key not in past]
     told = [f"save {name} is deleted and can't be read: what it holds waits for its grace period" for name in waiting]
     return [problem.message for problem in history.problems if problem.fatal] + told
