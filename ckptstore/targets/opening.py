@@ -5,14 +5,13 @@ prefix. `s3://bucket/a`, `s3://bucket/a/` and `s3://bucket//a/` are one place. T
 and only when a URL asks for them: `ckpt ls` of a local store has 0.4 s of CPU for everything.
 """
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import msgspec
 
 from ckptstore.errors import ConfigError
 from ckptstore.targets.base import Target
@@ -72,8 +71,8 @@ def locate(
     if checked.kind == "memory":
         return Location((scheme,), (_tidy(rest),))  # not a way: `memory://a/b` is nothing of `memory://a`
     endpoint = (checked.endpoint or "").rstrip("/").lower()
-    options_of_client = msgspec.json.encode(checked.filesystem, order="sorted").decode()
-    service = (ALIASES.get(scheme, scheme), endpoint, options_of_client)
+    arguments = json.dumps(checked.filesystem, sort_keys=True, default=str)  # TOML has dates, JSON has none
+    service = (ALIASES.get(scheme, scheme), endpoint, arguments)
     return Location(service, tuple(part for part in rest.split("/") if part))
 
 
