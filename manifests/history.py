@@ -105,9 +105,7 @@ class History:
 def assemble(view: View, run: str, votes: Votes, *, every_copy: bool = False) -> History:
     """Make a history out of the votes that were read. Pure."""
     saves, voided = _saves(votes)
-    marks = _marks(votes)
-    undone = {mark.undoes for mark in marks.values() if mark.kind in {"undelete", "untag"}}
-    standing = {random: mark for random, mark in marks.items() if random not in undone}
+    standing = _standing(votes)
     found = list(problems_in(votes))
     unreadable = _unreadable(found, saves, standing)
     problems = [_unless_deleted(problem, unreadable) for problem in found]
@@ -206,6 +204,13 @@ def _marks(votes: Votes) -> dict[str, Mark]:
             if isinstance(copy, Mark):
                 found[paths.split_mark(paths.below_folder(name))[2]] = copy
     return found
+
+
+def _standing(votes: Votes) -> dict[str, Mark]:
+    """Return the marks that no other undoes, by their random part."""
+    marks = _marks(votes)
+    undone = {mark.undoes for mark in marks.values() if mark.kind in {"undelete", "untag"}}
+    return {random: mark for random, mark in marks.items() if random not in undone}
 
 
 def _checkpoint(

@@ -58,6 +58,7 @@ def repair(
         _tell(call, result, dry_run=dry_run)
         call.output.record("checkpoint", **_fields(result))
     _tell_replaced(call, report)
+    _tell_rest(call, report)
     return _sum_up(call, report, replace or [])
 
 
@@ -127,7 +128,8 @@ def _next(report: "RepairReport", pairs: "Sequence[str]") -> str:
     return "ckpt doctor" if report.dry_run else "ckpt doctor, then ckpt repair again"
 
 
-def _sum_up(call: Call, report: "RepairReport", pairs: "Sequence[str]") -> int:
+def _tell_rest(call: Call, report: "RepairReport") -> None:
+    """What is not about one checkpoint."""
     if report.readmitted:
         would = "would be " if report.dry_run else ""
         call.output.say(f"{would}re-admitted: {joined(report.readmitted)}")
@@ -138,6 +140,9 @@ def _sum_up(call: Call, report: "RepairReport", pairs: "Sequence[str]") -> int:
         call.output.say(f"failed: {failure}")
     for each in report.in_the_way:
         call.output.say(f"in the way on {each.target}: {each.kind}, {each.place}: remove it")
+
+
+def _sum_up(call: Call, report: "RepairReport", pairs: "Sequence[str]") -> int:
     hint = _next(report, pairs) if report.exit_code else ""
     if hint:
         call.output.note(f"next: {hint}")
