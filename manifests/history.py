@@ -174,8 +174,11 @@ def _saves(votes: Votes) -> tuple[dict[SaveKey, dict[str, Manifest]], set[SaveKe
 def _unreadable(
     problems: Iterable[Problem], saves: Collection[SaveKey], standing: Mapping[str, Mark]
 ) -> dict[SaveKey, tuple[str, ...]]:
-    """Return the delete marks on each save with a manifest that nobody can read, and none that somebody can."""
-    damaged = {p.save for p in problems if p.fatal and p.save is not None and _is_manifest(p)}
+    """Return the delete marks on each save with a manifest that nobody can read, and none that somebody can.
+
+    A newer release could: such a save is not among them.
+    """
+    damaged = {p.save for p in problems if p.fatal and not p.newer and p.save is not None and _is_manifest(p)}
     deletes = sorted((mark.of, random) for random, mark in standing.items() if mark.kind == "delete")
     return {key: tuple(random for of, random in deletes if of == key) for key in damaged.difference(saves)}
 

@@ -72,9 +72,13 @@ class Mender:
         self._survived = len(self.places)  # losses that every shard seen so far survives
 
     def mend(self) -> None:
-        """Documents first, then fragments, then, where something moved, a new version of the manifest."""
+        """Mend the newest version, then what older ones keep."""
+        self._mend_newest()
         for old in self.health.superseded:
             self._restore(old.reference, old.kind, old.bad)
+
+    def _mend_newest(self) -> None:
+        """Documents first, then fragments, then, where something moved, a new version of the manifest."""
         if self.health.state in ("lost", "unknown") and not self.health.shards:
             return
         reference = self.checkpoint.manifest.copies[0].index

@@ -94,7 +94,8 @@ def _split(name: str, location: str) -> tuple[str, str]:
     match = URL.fullmatch(location)
     if not location or (match and not match["rest"] and match["scheme"] != "memory"):
         raise ConfigError(f"targets.{name}.url = {location!r}: nothing follows the scheme", key=f"targets.{name}.url")
-    return (match["scheme"].lower(), match["rest"]) if match else ("file", location)
+    scheme, rest = (match["scheme"].lower(), match["rest"]) if match else ("file", location)
+    return "fsspec+file" if scheme == "fsspec+local" else scheme, rest
 
 
 def _kind(scheme: str, options: Mapping[str, Any]) -> str:

@@ -38,6 +38,7 @@ def refused(config, words):
         ("a", "./x/../a"),
         ("a", "file://a"),
         ("a", "fsspec+file://a"),
+        ("a", "fsspec+local://a"),
         ("a", ("a", {"client": "fsspec"})),
         ("memory://m/x", "memory://m//x/"),
         ("s3://b", "s3://b/"),
