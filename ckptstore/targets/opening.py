@@ -5,7 +5,6 @@ prefix. `s3://bucket/a`, `s3://bucket/a/` and `s3://bucket//a/` are one place. T
 and only when a URL asks for them: `ckpt ls` of a local store has 0.4 s of CPU for everything.
 """
 
-import json
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -70,6 +69,8 @@ def locate(
         return Location((scheme,), _real(name, Path(folder) / rest))
     if checked.kind == "memory":
         return Location((scheme,), (_tidy(rest),))  # not a way: `memory://a/b` is nothing of `memory://a`
+    import json
+
     endpoint = (checked.endpoint or "").rstrip("/").lower()
     arguments = json.dumps(checked.filesystem, sort_keys=True, default=str)  # TOML has dates, JSON has none
     service = (ALIASES.get(scheme, scheme), endpoint, arguments)
