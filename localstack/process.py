@@ -97,8 +97,10 @@ class Server:
         """Remove what the server left outside its folder."""
 
     def pause(self) -> None:
-        """Stop the process without ending it: connections stay open and nothing answers."""
+        """Stop the process without ending it: connections stay open and nothing answers, once this returns."""
         self._signal(signal.SIGSTOP)
+        if self.process is not None:  # a thread on another core may answer a request yet before it stops
+            os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Let a paused process go on."""
