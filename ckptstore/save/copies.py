@@ -5,6 +5,7 @@ from concurrent.futures import Executor
 
 from ckptstore.errors import (
     CkptStoreError,
+    ConflictError,
     NoSpace,
     ObjectNotFound,
     TargetError,
@@ -70,12 +71,13 @@ def _try_put(target: Target, path: str, data: bytes) -> TargetError | None:
 def check_size(target: Target, path: str, size: int) -> None:
     """Raise `TargetUnusable` where an object that was put isn't kept as it was sent: an S3 server may add a trailer.
 
-    A target that doesn't answer now has taken it all the same.
+    `ObjectNotFound` where it is gone. A target that doesn't answer now has taken it all the same.
     """
     try:
         kept = target.head(path).size
-    except ObjectNotFound:
-        kept = 0
+    except ObjectNotFound as error:
+        message = f"{target.name}: {path}: it was put and taken, and is gone"
+        raise ObjectNotFound(message, target=target.name, path=path) from error
     except TargetUnavailable:
         return
     if kept != size:
@@ -85,7 +87,10 @@ def check_size(target: Target, path: str, size: int) -> None:
 
 
 def too_few_took(message: str, failed: Mapping[str, TargetError], reached: int, required: int) -> CkptStoreError:
-    """The error for what can't be stored safely enough: `TargetsFull` where all that failed are, or `AccessDenied`."""
+    """The error for what can't be stored safely enough: `TargetsFull` where all that failed are, or `AccessDenied`.
+
+    `ConflictError` where what was put has been removed: a prune does so to a save that was given up as dead.
+    """
     text = f"{message} ({'; '.join(error.message for error in failed.values())})"
     if refusal := denied(text, failed.values()):
         return refusal
@@ -93,4 +98,7 @@ def too_few_took(message: str, failed: Mapping[str, TargetError], reached: int, 
         names = ", ".join(failed)
         hint = "free some space there: ckpt prune; or add a target"
         return TargetsFull(text, target=names, hint=hint, reached=reached, required=required)
+    if any(isinstance(error, ObjectNotFound) for error in failed.values()):
+        hint = "a prune or somebody else removed it: save again; if that lasts, run: ckpt doctor"
+        return ConflictError(text, hint=hint, reached=reached, required=required)
     return ToleranceError(text, hint="run: ckpt doctor", reached=reached, required=required)

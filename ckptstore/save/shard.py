@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import erasure
 from ckptstore.buffers import BufferPool, Bytes
 from ckptstore.deadline import Deadline
-from ckptstore.errors import AccessDenied, SaveStalled, ToleranceError
+from ckptstore.errors import AccessDenied, ConflictError, SaveStalled, ToleranceError
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.placement import Place, Survives, place_stripe, survives
 from ckptstore.save.copies import copies_wanted, put_copies, too_few_took
@@ -55,8 +55,9 @@ class ShardSaver:
         """Write every stripe, then the record.
 
         Raises `ToleranceError` when too little of it could be stored, `TargetsFull` or `AccessDenied` where that is
-        the reason, and `SaveStalled` when the deadline is over. What was put is removed where too little could be, as
-        far as that goes, so that it fills no target until somebody prunes.
+        the reason, `ConflictError` where what was put has been removed, and `SaveStalled` when the deadline is over.
+        What was put is removed where too little could be, as far as that goes, so that it fills no target until
+        somebody prunes.
         """
         shard = _Shard(self, stream, rank)
         try:
@@ -65,7 +66,7 @@ class ShardSaver:
             finally:
                 shard.finish()
             return shard.seal()
-        except (ToleranceError, AccessDenied):
+        except (ToleranceError, AccessDenied, ConflictError):
             shard.discard()
             raise
 

@@ -18,6 +18,7 @@ from localstack import faults
 from localstack.faulty import FaultyServer
 from manifests.testing import save_manifest
 from tests.faults.support import ARRAYS, CREDENTIALS, FAST, served
+from tests.operations.test_prune_races import on_first
 from tests.support import RUN, Listener, assert_equal, flat_bytes, make_store, pieces_of, random_bytes
 
 TRAILER = b"x-amz-checksum-crc32:sOO8/Q==\r\n0123456789"
@@ -216,6 +217,16 @@ def test_o65_a_write_that_is_short_though_it_was_acknowledged_is_found_by_the_sa
     assert failed.target == "a"
     assert "are kept" in failed.reason
     assert_equal(store.load(), ARRAYS)
+
+
+def test_o71_a_save_whose_data_was_removed_before_its_record_is_told_so(tmp_path):
+    """As a prune does to a saver that was frozen for longer than the grace period."""
+    store = make_store(tmp_path)
+    remove = lambda: [target.delete([entry.path for entry in target.list("data/")]) for target in store.raw.values()]  # noqa: E731
+    on_first(store, "head", "data/", remove)
+    with pytest.raises(ConflictError, match="it was put and taken, and is gone") as caught:
+        store.save(ARRAYS, step=1)
+    assert "save again" in caught.value.hint
 
 
 def test_o66_a_trailer_kept_by_one_service_costs_that_target(six):
