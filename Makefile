@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-localstack soak lint types format bench bench-erasure docs dist clean
+.PHONY: help setup demo test tests test-localstack soak lint types format bench bench-erasure docs dist clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -22,9 +22,9 @@ demo: $(READY) ## train, lose ranks and targets, restore bit for bit (S3=1: on r
 	$(BIN)/python -m ckptstore.demo $(if $(S3),--s3)
 
 test: $(READY) ## lint, types and every test that CI runs
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	@$(MAKE) --no-print-directory -j 2 lint tests
+
+tests: $(READY)
 	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test-localstack: $(READY) ## the conformance suite against LocalStack, in an environment of its own

@@ -17,7 +17,7 @@ from tests.support import RUN, assert_equal, random_bytes, reopen
 BUCKET, ROOT = "my.bucket", "p[x]/a#b/c%20d/e+f/with space/ü?x"
 
 
-@pytest.mark.parametrize("client", ["obstore", "fsspec"])
+@pytest.mark.parametrize("client", ["obstore", pytest.param("fsspec", marks=pytest.mark.soak)])
 def test_o44_odd_names_of_buckets_and_prefixes(tmp_path, client):
     with FaultyServer(buckets=[BUCKET], credentials=CREDENTIALS) as server:
         options = {"endpoint": server.endpoint, "client": client, **FAST}
