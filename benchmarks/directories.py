@@ -58,7 +58,7 @@ many copies as survive two losses in the row of three. *DCP's best* is the best 
 
 
 def _measure(folder: str, fsync: bool) -> tuple[Found, Found]:
-    root, world, rank = Path(folder), _world(), dist.get_rank() if dist.is_initialized() else 0
+    root, world, rank = Path(folder), _world(), _rank()
     share = SIZE // world
     state = make_state(share, first=rank * (share // (64 * MIB)))
     config = _store(root, fsync)
@@ -83,7 +83,6 @@ def _measure(folder: str, fsync: bool) -> tuple[Found, Found]:
     by_torchsnapshot, _ = peers.torchsnapshot(state, root / "torchsnapshot")
     if not fsync:  # it knows none
         contenders["torchsnapshot"] = Contender(by_torchsnapshot, after=clean)
-    if not fsync:
         contenders[WRITING] = Contender(alone.write(state, root / f"alone-{rank}", SENT, CORES // world), after=clean)
     saves = take_turns(contenders)
     return saves, _measure_loads(root, run, state, next(counter))
@@ -94,7 +93,7 @@ def _measure_loads(root: Path, run: Any, state: State, step: int) -> Found:
     peers.dcp_files(state, root / "dcp", 2, fsync=False)()
     into = {name: torch.zeros_like(tensor) for name, tensor in state.items()}
     peers.torchsnapshot(state, root / "torchsnapshot")[0]()
-    beside = root / f"alone-{dist.get_rank() if dist.is_initialized() else 0}"
+    beside = root / f"alone-{_rank()}"
     alone.write(state, beside, 1.0, 1)()
     _, by_torchsnapshot = peers.torchsnapshot(into, root / "torchsnapshot")
 
@@ -135,6 +134,10 @@ def _store(root: Path, fsync: bool) -> Config:
     dist.broadcast_object_list(made)
     assert made[0] is not None
     return made[0]
+
+
+def _rank() -> int:
+    return dist.get_rank() if dist.is_initialized() else 0
 
 
 def _world() -> int:

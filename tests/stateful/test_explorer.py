@@ -200,9 +200,11 @@ def test_every_interleaving_of_larger_scenarios_keeps_every_promise(name: str) -
     counts = {"scenarios": len(worlds), "interleavings explored, as worlds": sum(worlds.values()), "promises broken": 0}
     seconds = sum(seconds for _, seconds in VISITED.values())
     keep("interleavings", Proof(TITLE, COMMAND, TEXT, counts, seconds, [[["scenario", "worlds"], *worlds.items()]]))
-    assert worlds[name] > 20_000
+    assert worlds[name] > SMALLER.get(name, 50_000)
 
 
+SMALLER = {"two registers: two repairers of one target, wiped twice": 20_000}
+"""Slow for the number of its worlds, 24,374."""
 VISITED: dict[str, tuple[int, float]] = {}
 TITLE = "Every interleaving of the commit protocol"
 COMMAND = ".venv/bin/pytest -m soak tests/stateful/test_explorer.py --timeout 7200"
