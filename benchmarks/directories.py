@@ -11,7 +11,7 @@ import ckptstore
 from benchmarks import alone, peers
 from benchmarks.sections import Bars, Line, Section, Table
 from benchmarks.setting import MIB, NAMES, State, directories, make_state, on_ranks, scratch
-from benchmarks.turns import Contender, Figures, take_turns
+from benchmarks.turns import Contender, Figures, own_rank, take_turns
 from ckptstore.config import Config
 
 SIZE = 1024 * MIB
@@ -58,7 +58,7 @@ many copies as survive two losses in the row of three. *DCP's best* is the best 
 
 
 def _measure(folder: str, fsync: bool) -> tuple[Found, Found]:
-    root, world, rank = Path(folder), _world(), _rank()
+    root, world, rank = Path(folder), _world(), own_rank()
     share = SIZE // world
     state = make_state(share, first=rank * (share // (64 * MIB)))
     config = _store(root, fsync)
@@ -93,7 +93,7 @@ def _measure_loads(root: Path, run: Any, state: State, step: int) -> Found:
     peers.dcp_files(state, root / "dcp", 2, fsync=False)()
     into = {name: torch.zeros_like(tensor) for name, tensor in state.items()}
     peers.torchsnapshot(state, root / "torchsnapshot")[0]()
-    beside = root / f"alone-{_rank()}"
+    beside = root / f"alone-{own_rank()}"
     alone.write(state, beside, 1.0, 1)()
     _, by_torchsnapshot = peers.torchsnapshot(into, root / "torchsnapshot")
 
@@ -134,10 +134,6 @@ def _store(root: Path, fsync: bool) -> Config:
     dist.broadcast_object_list(made)
     assert made[0] is not None
     return made[0]
-
-
-def _rank() -> int:
-    return dist.get_rank() if dist.is_initialized() else 0
 
 
 def _world() -> int:

@@ -62,7 +62,7 @@ def take_turns(contenders: Mapping[str, Contender], rounds: int = ROUNDS) -> dic
 
 
 def _turn(contender: Contender) -> tuple[float, float]:
-    if _rank() == 0:
+    if own_rank() == 0:
         contender.before()
     gc.collect()
     _barrier()
@@ -70,7 +70,7 @@ def _turn(contender: Contender) -> tuple[float, float]:
     contender.run()
     seconds = time.perf_counter() - begun, _cpu_seconds() - used
     ranks = _gathered(seconds)
-    if _rank() == 0:
+    if own_rank() == 0:
         contender.after()
     return max(wall for wall, _ in ranks), sum(cpu for _, cpu in ranks)
 
@@ -81,7 +81,8 @@ def _cpu_seconds() -> float:
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
-def _rank() -> int:
+def own_rank() -> int:
+    """This process's among those that take turns."""
     return dist.get_rank() if dist.is_initialized() else 0
 
 
