@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from manifests.attempts import attempts
 from manifests.errors import InDoubt, NoQuorum, Unavailable
-from manifests.quorum import Scope, View, attempts, no_quorum, read_view, votes_needed
+from manifests.quorum import Scope, View, no_quorum, read_view, votes_needed
 from manifests.registers import Batch, Request, Steps
 from manifests.votes import vote_path
 

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 import msgspec
 
 from manifests import paths
+from manifests.attempts import with_view
 from manifests.errors import Conflict, NoQuorum, Unavailable
 from manifests.heal import heal, list_runs
 from manifests.membership import check_can_join, put_identity, put_token, readmit
-from manifests.quorum import Scope, View, change_needed, no_quorum, survey, with_view
+from manifests.quorum import Scope, View, change_needed, no_quorum, survey
 from manifests.registers import ATTEMPTS, Batch, Request, Steps, together
 from manifests.schema import Members, Standing
 from manifests.seal import seal

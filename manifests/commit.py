@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from manifests import paths
+from manifests.attempts import attempts, with_view
 from manifests.casting import Tally, cast, complete_vote
 from manifests.errors import Conflict, Fenced, InDoubt, ManifestError, NoQuorum, Voided
-from manifests.quorum import Scope, View, attempts, no_quorum, read_view, votes_needed, with_view
+from manifests.quorum import Scope, View, no_quorum, read_view, votes_needed
 from manifests.registers import Batch, Steps
 from manifests.schema import Begun, Manifest, Mark, Session
 from manifests.votes import list_votes, read_vote, seal_vote, votes_in

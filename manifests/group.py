@@ -7,12 +7,13 @@ from typing import Literal
 import msgspec
 
 from manifests import change, collect, commit, heal, marks, membership, paths
+from manifests.attempts import with_view
 from manifests.founding import by_name, checked_tolerance
 from manifests.history import History
 from manifests.log import Event, read_log
 from manifests.paths import SaveKey
 from manifests.problems import Problem
-from manifests.quorum import Scope, View, survey, with_view
+from manifests.quorum import Scope, View, survey
 from manifests.reading import read_history
 from manifests.registers import Register, Steps, T, drive
 from manifests.schema import Manifest, Members

@@ -7,11 +7,12 @@ undone by another that names it; which came first by some clock never matters.
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
+from manifests.attempts import with_view
 from manifests.commit import put_mark
 from manifests.errors import BeingCollected, Conflict, NoSuchCheckpoint, NotUnderstood
 from manifests.history import Checkpoint, History
 from manifests.paths import SaveKey
-from manifests.quorum import Scope, with_view
+from manifests.quorum import Scope
 from manifests.reading import read_history
 from manifests.registers import Steps
 from manifests.schema import Mark

@@ -9,10 +9,11 @@ takes the re-admission over puts another token under that number, so that a late
 from collections.abc import Mapping, Sequence
 
 from manifests import paths
+from manifests.attempts import attempts, with_view
 from manifests.errors import Conflict, NotConditional, NotUnderstood, Unavailable
 from manifests.heal import Vote, list_runs, read_everything
 from manifests.problems import Problem
-from manifests.quorum import Scope, View, attempts, no_quorum, readings_needed, survey, with_view
+from manifests.quorum import Scope, View, no_quorum, readings_needed, survey
 from manifests.registers import Batch, Reply, Request, Steps, together
 from manifests.schema import Identity, Members, Standing
 from manifests.seal import seal

@@ -5,11 +5,11 @@ R > N, so whatever is complete is seen. While the members change, both are neede
 set.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from manifests.errors import NoQuorum, NotAStore
-from manifests.registers import ATTEMPTS, PAUSE, Batch, Steps, T
+from manifests.registers import Steps
 from manifests.schema import Members
 from manifests.standing import TargetStanding, as_foreign, read_standings, unchanged
 
@@ -159,36 +159,6 @@ def _refused(standings: Mapping[str, TargetStanding], is_enough: Callable[[Colle
     refused = [name for name, standing in standings.items() if standing.refused]
     others = [n for n, s in standings.items() if s.state == "valid" or (s.state == "unreachable" and not s.refused)]
     return {"refused": True} if refused and not is_enough(others) else {}
-
-
-def attempts() -> Iterator[float]:
-    """Yield for each attempt the seconds to wait before it."""
-    yield 0.0
-    for attempt in range(ATTEMPTS - 1):
-        yield PAUSE * 2**attempt
-
-
-def with_view(
-    scope: Scope,
-    view: View | None,
-    body: Callable[[View], Steps[T | None]],
-    read: Callable[[Scope], Steps[View]] = read_view,
-) -> Steps[T]:
-    """Run `body` on a view until it gives a result; None means that targets came, went or changed under it.
-
-    `view`: the one to try first. Raises NoQuorum after the last attempt, and whatever `read` raises.
-    """
-    for pause in attempts():
-        if view is None:
-            if pause:
-                yield Batch((), pause)
-            view = yield from read(scope)
-        result = yield from body(view)
-        if result is not None:
-            return result
-        last, view = view, None
-    message = f"targets came, went or changed in each of {ATTEMPTS} attempts; try again"
-    raise NoQuorum(message, valid=len(last.valid), needed=0, members=len(last.targets), reasons=last.reasons())
 
 
 def _newest(known: Sequence[Members]) -> list[Members]:

@@ -103,6 +103,9 @@ def _tell_replaced(call: Call, report: "RepairReport") -> None:
         call.output.say(f"{old} is no target of the store any more, and no run is on it: take {old} out of store.toml")
     for old, runs in report.still_on.items():
         call.output.say(f"{old} still holds checkpoints of {joined(runs)}: leave it where it is, and in store.toml")
+    for old in report.voting:
+        vote = f"to give its vote away, name a target that has none: ckpt repair --replace {old}=NEW"
+        call.output.say(f"{old} is still a commit target, and gets fragments of what is saved from now on; {vote}")
 
 
 def _still_to_move(report: "RepairReport", pairs: "Sequence[str]") -> str:
@@ -160,6 +163,7 @@ def _sum_up(call: Call, report: "RepairReport", pairs: "Sequence[str]") -> int:
         readmitted=report.readmitted,
         replaced=report.replaced,
         still_on=report.still_on,
+        voting=report.voting,
         failed=[*report.failed, *(failure for result in report.checkpoints for failure in result.failed)],
         in_the_way=report.in_the_way,
         tolerance={"targets": worst[0], "domains": worst[1]},

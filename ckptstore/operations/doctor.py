@@ -157,7 +157,7 @@ def _judge(opened: Opened, report: DoctorReport) -> None:
     members = group.members
     standings = group.standings
     spare = [name for name in standings if name not in members.targets]
-    runs = runs_on(opened, spare)
+    runs = _runs_on(opened, spare)
     for health in report.targets:
         _judge_standing(health, standings.get(health.name), members.targets, runs.get(health.name, []))
     report.targets += [_unnamed(name) for name in members.targets if name not in opened.targets]
@@ -173,6 +173,14 @@ def _judge(opened: Opened, report: DoctorReport) -> None:
         report.saving_survives = losses_saving_survives(config, len(members.targets), valid, members.t, unwritable)
     if valid < report.quorums.readings:
         report.exit_code = OutOfReach.exit_code if valid + silent >= report.quorums.readings else LOST
+
+
+def _runs_on(opened: Opened, names: Sequence[str]) -> dict[str, list[str]]:
+    """As `runs_on`; where no target lists its runs, any may be on any."""
+    try:
+        return runs_on(opened, names)
+    except TargetError:
+        return {name: ["any run"] for name in names}
 
 
 def _judge_standing(

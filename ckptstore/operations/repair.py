@@ -34,7 +34,8 @@ class RepairReport:
 
     In a dry run: that would be.
     `replaced`: targets that another has taken the place of, that hold nothing of any run, and that store.toml names all
-    the same. `still_on`: those that hold checkpoints still, and of which runs. `in_the_way`: what people must remove.
+    the same. `still_on`: those that hold checkpoints still, and of which runs. `voting`: those that are commit targets
+    still, because what took their fragments is one itself. `in_the_way`: what people must remove.
     """
 
     checkpoints: list[RepairResult] = field(default_factory=list)
@@ -43,6 +44,7 @@ class RepairReport:
     failed: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
     still_on: dict[str, list[str]] = field(default_factory=dict)
+    voting: list[str] = field(default_factory=list)
     in_the_way: list[Obstacle] = field(default_factory=list)
     dry_run: bool = False
 
@@ -112,6 +114,7 @@ def _settle_replaced(opened: Opened, replace: Mapping[str, str], report: RepairR
         return
     members = opened.group.members
     voting = {*members.targets, *(members.old.targets if members.old else ())}
+    report.voting = sorted(voting & {old for old, new in replace.items() if new in voting})
     gone = set(replace) & set(opened.targets) - report.still_on.keys() - voting
     report.replaced = [] if report.exit_code else sorted(gone)
 

@@ -44,7 +44,7 @@ class Faulty:
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch):
-    monkeypatch.setattr("manifests.quorum.PAUSE", 0.001)
+    monkeypatch.setattr("manifests.attempts.PAUSE", 0.001)
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 import pytest
 
-from manifests import quorum
+from manifests import attempts
 
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch):
-    monkeypatch.setattr(quorum, "PAUSE", 0.0005)
+    monkeypatch.setattr(attempts, "PAUSE", 0.0005)

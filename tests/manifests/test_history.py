@@ -7,7 +7,7 @@ from groups import RUN, new_group, paths_under, save
 
 import manifests
 from manifests.group import Group
-from manifests.testing import save_manifest, sealed_for
+from manifests.testing import MemoryRegister, save_manifest, sealed_for
 
 
 def three_saves():
@@ -285,3 +285,55 @@ def test_reading_two_hundred_checkpoints_costs_one_get_each_and_well_below_a_sec
     assert len(group.history(RUN).checkpoints) == 200
     assert time.process_time() - start < 1.0
     assert sum(register.requests for register in targets) == 200 + 3 * 6
+
+
+class Refusing(MemoryRegister):
+    """A register on which some paths may not be read."""
+
+    secret = "/commit/"
+
+    def get(self, path: str) -> bytes | None:
+        self._check(path)
+        return super().get(path)
+
+    def list(self, prefix: str) -> list[str]:
+        self._check(prefix)
+        return super().list(prefix)
+
+    def _check(self, path: str) -> None:
+        if self.secret in path:
+            message = f"{self.name}: 403 Forbidden: {path}"
+            raise manifests.Unavailable(message, register=self.name, path=path, final=True, refused=True)
+
+
+@pytest.mark.parametrize("secret", ["/commit/", "/manifests/"])
+def test_where_votes_may_not_be_read_each_target_and_cause_is_named_at_once(secret):
+    _, targets, _ = three_saves()
+    refusing = [Refusing(register.name, register.objects) for register in targets]
+    for register in refusing[:2]:
+        register.secret = secret
+    refusing[2].secret = "nothing"
+    began = time.monotonic()
+    with pytest.raises(manifests.NoQuorum, match=r"a: 403 Forbidden.*b: 403 Forbidden") as caught:
+        Group.open(refusing).history(RUN)
+    assert time.monotonic() - began < 1.0
+    assert caught.value.refused
+    assert set(caught.value.reasons) == {"a", "b"}
+    refusing[1].secret = "nothing"
+    assert len(Group.open(refusing).history(RUN).checkpoints) == 3
+
+
+def test_where_targets_fail_for_the_moment_the_last_cause_is_named():
+    group, targets, _ = three_saves()
+    paths = [path for register in targets[:2] for path in register.objects if "/manifests/" in path]
+    for register in targets[:2]:
+        register.get = lambda path, name=register.name, get=register.get: (
+            get(path) if path not in paths else _reset(name, path)
+        )
+    with pytest.raises(manifests.NoQuorum, match=r"a: connection reset.*b: connection reset") as caught:
+        group.history(RUN)
+    assert "refused" not in caught.value.fields
+
+
+def _reset(name: str, path: str) -> bytes:
+    raise manifests.Unavailable(f"{name}: connection reset", register=name, path=path)

@@ -72,6 +72,7 @@ def test_a_deleted_checkpoint_moves_with_a_replaced_target_and_stays_deleted(tmp
     store.opened.group.delete(RUN, *store.opened.group.history(RUN).checkpoints[0].key)
     report = repair(store.opened, RUN, replace={"a": "g"})
     assert (report.exit_code, report.checkpoints[0].deleted) == (0, True)
+    assert (report.voting, report.replaced) == (["a"], [])
     history = store.opened.group.history(RUN)
     assert (history.checkpoints, len(history.deleted)) == ((), 1)
     store.opened.group.undelete(RUN, *history.deleted[0].key)

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from msgspec import structs
 
+from ckptstore.config import TargetConfig
 from ckptstore.errors import AccessDenied, OutOfReach
 from ckptstore.operations.doctor import examine
 from ckptstore.targets import wrapper
@@ -149,6 +150,25 @@ def test_a_clock_that_differs(store):
     assert report.exit_code == 3
     assert only(report).clock_offset == pytest.approx(-3600, abs=60)
     assert "clock" in only(report).problems[0]
+
+
+def test_a_spare_target_may_hold_any_run_where_none_can_be_listed(store, tmp_path):
+    spare = TargetConfig(name="g", url=f"file://{tmp_path}/g")
+    (tmp_path / "g").mkdir()
+    opened = reopen(store.root, structs.replace(store.config, targets=[*store.config.targets, spare])).opened
+    opened.targets = {name: Unlisted(target) for name, target in opened.targets.items()}
+    report = examine(opened)
+    (found,) = [health for health in report.targets if health.name == "g"]
+    assert "checkpoints of any run are on it" in found.problems[-1]
+
+
+class Unlisted(Late):
+    """A target that doesn't list its runs."""
+
+    def list_folders(self, prefix):
+        if prefix == paths.RUNS:
+            raise unavailable("no listing today")
+        return self.inner.list_folders(prefix)
 
 
 def test_many_dead_targets_cost_one_wait(store):

@@ -9,9 +9,10 @@ from typing import Any
 from unittest import mock
 
 from manifests import casting, collect, commit, heal, marks, membership, paths, quorum, reading, standing, votes
+from manifests.attempts import with_view
 from manifests.casting import Tally
 from manifests.errors import InDoubt
-from manifests.quorum import Scope, View, with_view
+from manifests.quorum import Scope, View
 from manifests.registers import Batch, Request, Steps
 from manifests.schema import Mark
 

@@ -9,12 +9,13 @@ from unittest import mock
 from actors import Fact, Phase
 from explorer import Budget, Explorer, World
 
-from manifests import collect, commit, heal, marks, membership, quorum
+from manifests import attempts, collect, commit, heal, marks, membership
+from manifests.attempts import with_view
 from manifests.errors import ManifestError
 from manifests.founding import init_store
 from manifests.group import Group
 from manifests.history import History
-from manifests.quorum import Scope, View, with_view
+from manifests.quorum import Scope, View
 from manifests.reading import read_history
 from manifests.registers import Steps, drive
 from manifests.schema import Mark
@@ -288,7 +289,7 @@ class Scenario:
             drive(commit.put_mark(scope, RUN, Mark(kind="delete", of=(SESSION, 1))), registers)
             facts |= {("deleted", (SESSION, 1))}
         contents = {name: register.objects for name, register in registers.items()}
-        with mock.patch.object(quorum, "ATTEMPTS", self.attempts):
+        with mock.patch.object(attempts, "ATTEMPTS", self.attempts):
             explorer = Explorer(
                 self.t, contents, self.actors, self.budget, facts, coarse=self.coarse, max_worlds=max_worlds
             )

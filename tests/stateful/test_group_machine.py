@@ -13,9 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from stepping import Fault, Operation, run
 
 from manifests import change, collect, commit, heal, marks, membership, paths
+from manifests.attempts import with_view
 from manifests.errors import ManifestError, NoQuorum, NotAStore
 from manifests.history import History, SaveKey, order
-from manifests.quorum import Scope, survey, with_view
+from manifests.quorum import Scope, survey
 from manifests.reading import read_history
 from manifests.registers import Steps
 from manifests.schema import Members

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from manifests import paths, quorum, registers
+from manifests import attempts, paths, registers
 
 
 class InThisThread(Executor):
@@ -35,7 +35,7 @@ def reproducible(rng: Random) -> Iterator[None]:
     names = SimpleNamespace(urandom=rng.randbytes)
     with (
         patch.object(registers, "ThreadPoolExecutor", InThisThread),
-        patch.object(quorum, "PAUSE", 1e-6),
+        patch.object(attempts, "PAUSE", 1e-6),
         patch.object(paths, "os", names),
     ):
         yield
