@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 import manifests.wire
-from ckptstore.errors import NoSpace, UsageError
+from ckptstore.errors import AccessDenied, NoSpace, UsageError
 from ckptstore.operations.repair import RepairReport, repair
 from ckptstore.operations.verify import verify
 from ckptstore.selection import Selector
@@ -513,3 +513,19 @@ def test_a_checkpoint_that_is_deleted_while_it_is_repaired_is_no_failure(store, 
     report = store.repair()
     assert [result.key for result in report.checkpoints] == [f"{kept.session}.{kept.ordinal:06d}"]
     assert (report.exit_code, report.checkpoints[0].state) == (0, "good")
+
+
+def test_a_change_of_members_that_was_cut_off_is_brought_to_its_end(tmp_path):
+    """The change is stated, and the new target refuses to join: a repair without --replace ends what was begun."""
+    store = make_store(tmp_path, names="abc", code="2+1", spare="d")
+    store.save(ARRAYS, step=1)
+    store.faults["d"].inject("put_if_absent", "incarnations/*", error=AccessDenied("d: 403", target="d"), skip=1)
+    report = repair(store.opened, RUN, replace={"c": "d"})
+    assert (report.exit_code, report.readmitted) == (3, [])
+    assert any("d: 403" in failure for failure in report.failed)
+    assert fresh(store).opened.group.members.old is not None
+    again = fresh(store)
+    report = again.repair()
+    assert (report.exit_code, report.failed) == (0, [])
+    assert (again.opened.group.members.targets, again.opened.group.members.old) == (["a", "b", "d"], None)
+    assert_equal(again.load(), ARRAYS)
