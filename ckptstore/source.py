@@ -1,6 +1,6 @@
 """A checkpoint open for reading: its index, and its shard records as they are needed."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,7 +17,7 @@ from ckptstore.load.plan import Request, Shard, box_runs
 from ckptstore.load.reader import read
 from ckptstore.opened import Opened
 from ckptstore.protocolerrors import protocol_errors
-from manifests import Chunk, Index, Manifest, ShardRecord, TensorEntry, paths
+from manifests import Chunk, Index, Manifest, ShardRecord, ShardReference, TensorEntry, paths
 
 Address = tuple[str, tuple[int, ...]]
 """A chunk of a tensor (its key and offsets) or a byte object (its key and no offsets)."""
@@ -29,13 +29,16 @@ __all__ = ["Address", "Source", "batches"]
 
 @dataclass(eq=False)
 class Source:
-    """Reads from one checkpoint; a target found out of reach is asked no more while it is open."""
+    """Reads from one checkpoint; a target found out of reach is asked no more while it is open.
+
+    `handed`: by position, references to the shards that are read from, where the index came without them.
+    """
 
     opened: Opened
     manifest: Manifest
     index: Index
-    fetcher: Fetcher
     observer: Observer = ignore
+    handed: Mapping[int, ShardReference] | None = None
     _shards: dict[int, Shard] = field(default_factory=dict)
     _entries: dict[int, dict[Address, TensorEntry]] = field(default_factory=dict)
 
@@ -44,8 +47,12 @@ class Source:
         """Fetch the index. Raises `CorruptError`, `OutOfReach`; like all reads `NotFoundError` if pruned meanwhile."""
         with _unless_pruned(opened, manifest):
             index = fetch_document(Index, manifest.copies[0].index, opened.targets, observer)
-        fetcher = Fetcher(opened.targets, opened.executor, observer, opened.patience)
-        return cls(opened, manifest, index, fetcher, observer)
+        return cls(opened, manifest, index, observer)
+
+    @cached_property
+    def fetcher(self) -> Fetcher:
+        """What reads fragments."""
+        return Fetcher(self.opened.targets, self.opened.executor, self.observer, self.opened.patience)
 
     @cached_property
     def aliases(self) -> dict[str, str]:
@@ -70,10 +77,18 @@ class Source:
 
     def locate(self, addresses: Sequence[Address]) -> list[tuple[Shard, TensorEntry]]:
         """The shard and the tensor entry of each chunk or object."""
-        places = {fqn: self._chunks_of(fqn) for fqn in {fqn for fqn, _ in addresses}}
-        wanted = [(fqn, *places[fqn][offsets]) for fqn, offsets in addresses]
-        self.fetch_records([chunk.shard for _, _, chunk in wanted])
-        return [(self._shards[chunk.shard], self._entry(fqn, dtype, chunk)) for fqn, dtype, chunk in wanted]
+        chunks = self.chunks(addresses)
+        self.fetch_records([chunk.shard for chunk in chunks])
+        found = zip(addresses, chunks, strict=True)
+        return [(self._shards[chunk.shard], self._entry(fqn, chunk)) for (fqn, _), chunk in found]
+
+    def chunks(self, addresses: Sequence[Address]) -> list[Chunk]:
+        """Where the index says that each chunk or object is; asks no target."""
+        wanted: dict[str, set[tuple[int, ...]]] = {}
+        for fqn, offsets in addresses:
+            wanted.setdefault(fqn, set()).add(offsets)
+        found = {fqn: self.index.tensors.find(fqn, offsets) for fqn, offsets in wanted.items()}
+        return [found[fqn][offsets] for fqn, offsets in addresses]
 
     def read(self, requests: Sequence[Request]) -> None:
         """See `load.reader.read`."""
@@ -82,8 +97,8 @@ class Source:
 
     def read_object(self, fqn: str, limit: int | None = None) -> bytes:
         """The bytes of a byte object. Raises `CorruptError` where a tensor is stored, or more than `limit` bytes."""
-        if self.index.tensors[fqn].dtype != OBJECT:
-            message = f"{fqn!r:.100} is stored as a tensor of {self.index.tensors[fqn].dtype}, not as an object"
+        if (dtype := self._dtype(fqn)) != OBJECT:
+            message = f"{fqn!r:.100} is stored as a tensor of {dtype}, not as an object"
             raise CorruptError(message, hint="run: ckpt verify", key=fqn)
         ((shard, entry),) = self.locate([(fqn, ())])
         if limit is not None and entry.nbytes > limit:
@@ -93,19 +108,21 @@ class Source:
         self.read([Request(shard, entry.offset, box_runs([entry.nbytes], 1, [0], [entry.nbytes]), into)])
         return into.tobytes()
 
-    def _chunks_of(self, fqn: str) -> dict[tuple[int, ...], tuple[str, Chunk]]:
-        """Each chunk of one tensor, and its dtype: looked up as asked for, since a checkpoint may have a million."""
-        entry = self.index.tensors[fqn]
-        return {chunk.offsets: (entry.dtype, chunk) for chunk in entry.chunks}
+    def _dtype(self, fqn: str) -> str:
+        return self.index.tensors.dtype[self.index.tensors.position(fqn)]
+
+    def _reference(self, number: int) -> ShardReference:
+        return self.index.shards[number] if self.handed is None else self.handed[number]
 
     def _record(self, number: int) -> ShardRecord:
-        return fetch_record(self.index.shards[number], self.opened.targets, self.observer)
+        return fetch_record(self._reference(number), self.opened.targets, self.observer)
 
-    def _entry(self, fqn: str, dtype: str, chunk: Chunk) -> TensorEntry:
+    def _entry(self, fqn: str, chunk: Chunk) -> TensorEntry:
         """What the record says of a chunk: destinations were sized by the index, so both must say the same."""
+        dtype = self._dtype(fqn)
         entry = self._entries[chunk.shard].get((self.aliases.get(fqn, fqn), chunk.offsets))
         if entry is None or entry.dtype != dtype or (dtype != OBJECT and tuple(entry.shape) != chunk.sizes):
-            shard_id = self.index.shards[chunk.shard].shard_id
+            shard_id = self._reference(chunk.shard).shard_id
             message = f"shard {shard_id} doesn't hold {fqn!r} at {list(chunk.offsets)} as the index says it does"
             raise CorruptError(message, hint="run: ckpt verify", key=fqn)
         return entry

@@ -4,7 +4,7 @@ A checkpoint of 1,024 tensors on 1,024 ranks has a million chunks. As JSON objec
 chunks of one size side by side along one axis are one *run*, and only their shards are listed one by one.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
@@ -39,15 +39,42 @@ class Run(NamedTuple):
     offsets: tuple[int, ...]
     sizes: tuple[int, ...]
 
-    def starts(self) -> Iterator[tuple[int, ...]]:
-        """Yield the offsets of each box. A box without dimensions is alone in its run."""
-        if self.length == 1:
-            yield self.offsets
+    def starts(self, positions: Iterable[int] | None = None) -> Iterator[tuple[int, ...]]:
+        """Yield the offsets of each box, or of those at `positions`. A box without dimensions is alone in its run."""
+        chosen = range(self.length) if positions is None else positions
+        if not self.offsets:
+            yield from (() for _ in chosen)
             return
         before, after = self.offsets[: self.axis], self.offsets[self.axis + 1 :]
         first, step = self.offsets[self.axis], self.sizes[self.axis]
-        for i in range(self.length):
+        for i in chosen:
             yield (*before, first + i * step, *after)
+
+    def overlapping(self, offsets: Sequence[int], sizes: Sequence[int]) -> range:
+        """The positions of the boxes that have an element in common with the box of `sizes` at `offsets`."""
+        low, high = 0, self.length
+        for axis, (own, size, begin, length) in enumerate(zip(self.offsets, self.sizes, offsets, sizes, strict=True)):
+            if not (size and length):
+                return range(0)
+            if axis == self.axis:
+                low = max(low, (begin - own) // size)
+                high = min(high, -(-(begin + length - own) // size))
+            elif own + size <= begin or begin + length <= own:
+                return range(0)
+        return range(low, high)
+
+    def at(self, wanted: Collection[tuple[int, ...]]) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Yield the position and the offsets of each box that begins at one of the offsets `wanted`."""
+        if self.length <= len(wanted) or not all(self.sizes) or not self.sizes:
+            yield from ((i, start) for i, start in enumerate(self.starts()) if start in wanted)
+            return
+        before, after = self.offsets[: self.axis], self.offsets[self.axis + 1 :]
+        first, step = self.offsets[self.axis], self.sizes[self.axis]
+        for start in wanted:
+            if (start[: self.axis], start[self.axis + 1 :]) == (before, after):
+                position, rest = divmod(start[self.axis] - first, step)
+                if rest == 0 and 0 <= position < self.length:
+                    yield position, start
 
 
 class ChunkColumns(Stored, kw_only=True):
@@ -57,7 +84,7 @@ class ChunkColumns(Stored, kw_only=True):
     axis: list[int]
     offsets: list[int]
     sizes: list[int]
-    shard: list[int]
+    shard: Sequence[int]
 
 
 class _Place(NamedTuple):
@@ -95,11 +122,25 @@ class TensorTable(Stored, kw_only=True, dict=True):
         return iter(self.fqn)
 
     def __getitem__(self, fqn: str) -> TableEntry:
-        position = self._positions[fqn]
+        position = self.position(fqn)
         boxes = ((start, run.sizes) for run in self.runs_of(position) for start in run.starts())
         first, end = self._places[position].chunk, self._places[position + 1].chunk
         chunks = [Chunk(*box, shard) for box, shard in zip(boxes, self.chunks.shard[first:end], strict=True)]
         return TableEntry(fqn, self.dtype[position], tuple(self.shape[position]), chunks)
+
+    def position(self, fqn: str) -> int:
+        """Where a tensor or byte object stands in the columns. Raises KeyError."""
+        return self._positions[fqn]
+
+    def find(self, fqn: str, wanted: Collection[tuple[int, ...]]) -> dict[tuple[int, ...], Chunk]:
+        """The chunks of a tensor that begin at the offsets `wanted`, in less time than listing all its chunks takes."""
+        position = self.position(fqn)
+        first = self._places[position].chunk
+        found: dict[tuple[int, ...], Chunk] = {}
+        for run in self.runs_of(position):
+            found |= {start: Chunk(start, run.sizes, self.chunks.shard[first + i]) for i, start in run.at(wanted)}
+            first += run.length
+        return found
 
     def runs_of(self, position: int) -> Iterator[Run]:
         """Yield the runs of the tensor at `position`."""
@@ -130,7 +171,8 @@ class TableBuilder:
     """Builds a TensorTable from chunks in any order; the same chunks always give the same table."""
 
     def __init__(self) -> None:
-        self._columns = ChunkColumns(count=[], axis=[], offsets=[], sizes=[], shard=[])
+        self._shards: list[int] = []
+        self._columns = ChunkColumns(count=[], axis=[], offsets=[], sizes=[], shard=self._shards)
         self._table = TensorTable(fqn=[], dtype=[], shape=[], runs=[], chunks=self._columns)
         self._seen: set[str] = set()
 
@@ -150,7 +192,7 @@ class TableBuilder:
         self._table.dtype.append(dtype)
         self._table.shape.append(list(shape))
         self._table.runs.append(self._append([box[:2] for box in ordered]))
-        self._columns.shard.extend(shard for _, _, shard in ordered)
+        self._shards.extend(shard for _, _, shard in ordered)
 
     def _append(self, boxes: list["_Box"]) -> int:
         """Append sorted boxes as runs, each as long as it can be; return how many runs."""

@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 import torch
 from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, create_default_local_load_plan
-from torch.distributed.checkpoint.metadata import Metadata, MetadataIndex, TensorStorageMetadata
+from torch.distributed.checkpoint.metadata import STORAGE_TYPES, Metadata, MetadataIndex, TensorStorageMetadata
 from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, ReadItem
+from torch.distributed.tensor import DTensor
 
 from ckptstore.dcp.destinations import Destination, array_over_others, beside, in_array, in_tensor, over_others
 from ckptstore.dcp.keys import LoadReport, listed, settle
 from ckptstore.dcp.layout import Layout
 from ckptstore.dcp.matching import Match, Wanted, match
+from ckptstore.dcp.metadata import SavedTensor
 from ckptstore.dcp.objects import decode
 from ckptstore.dcp.restoring import restore
 from ckptstore.dcp.tensors import check_tensor, dtype_name
@@ -142,8 +144,11 @@ class CheckpointLoadPlanner(DefaultLoadPlanner):
     def create_local_plan(self) -> LoadPlan:
         """What this rank reads, and the keys it found missing or over; nothing is decided about them here."""
         assert self.metadata is not None, "set_up_planner came first"
-        plan = create_default_local_load_plan(self.state_dict, self.metadata)
+        saved = {name: self.metadata.state_dict_metadata[name] for name in self.state_dict}
+        near = {name: _near(entry, self.state_dict[name]) for name, entry in saved.items()}
+        plan = create_default_local_load_plan(self.state_dict, Metadata(near))
         items = [self._from_stored(item) for item in plan.items if _reads_something(item)]
+        self._expected = len(items)
         return LoadPlan(items, planner_data=_keys_of(self._match, self._layout))
 
     def _from_stored(self, item: ReadItem) -> ReadItem:
@@ -158,11 +163,10 @@ class CheckpointLoadPlanner(DefaultLoadPlanner):
         return [dataclasses.replace(plan, planner_data=report) for plan in global_plan]
 
     def finish_plan(self, new_plan: LoadPlan) -> LoadPlan:
-        """Take the report of all ranks, and begin to count what arrives."""
+        """Take the report of all ranks."""
         self.report = new_plan.planner_data
         if self.is_coordinator:
             _warn(self.report)
-        self._expected = len(new_plan.items)
         if not self._expected:
             self._put_in_place()
         return new_plan
@@ -202,6 +206,18 @@ def _torch_dtype_of(array: np.ndarray[Any, Any], name: str) -> torch.dtype:
     except (TypeError, ValueError):
         message = f"{name!r} was saved as numbers, and the destination is an array of {array.dtype}"
         raise DtypeMismatch(message, key=name, wanted=str(array.dtype), hint="put None there to take it") from None
+
+
+def _near(entry: STORAGE_TYPES, wanted: Any) -> STORAGE_TYPES:
+    """The metadata with those chunks alone that hold something of what this process has of a tensor."""
+    if not isinstance(entry, SavedTensor) or not isinstance(wanted, torch.Tensor) or wanted.size() != entry.size:
+        return entry
+    if isinstance(wanted, DTensor):
+        if wanted.device_mesh.get_coordinate() is None:
+            return entry  # it has no part in it, and DCP plans nothing
+        chunks = wanted.__create_chunk_list__()  # type: ignore[no-untyped-call]
+        return entry.within([(chunk.offsets, chunk.sizes) for chunk in chunks])
+    return entry.within([([0] * wanted.dim(), wanted.size())])
 
 
 def _reads_something(item: ReadItem) -> bool:

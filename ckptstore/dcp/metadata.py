@@ -1,4 +1,11 @@
-"""A checkpoint's index as DCP's `Metadata`."""
+"""A checkpoint's index as DCP's `Metadata`, whose chunks are listed where somebody asks for them.
+
+A tensor that 16,384 ranks saved has as many chunks, and a rank that loads wants one of them. DCP's own planners list
+all of every tensor; ours asks for those that lie in what this rank has.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import torch
 from torch.distributed.checkpoint.metadata import (
@@ -15,7 +22,38 @@ from ckptstore.dcp.tensors import torch_dtype
 from ckptstore.dtypes import OBJECT
 from manifests import FORMAT, Index, TensorTable
 
-__all__ = ["metadata_of"]
+__all__ = ["SavedTensor", "metadata_of"]
+
+
+class SavedTensor(TensorStorageMetadata):
+    """A tensor of the table; `chunks` are made when they are first asked for. Pickles as what DCP knows."""
+
+    def __init__(self, table: TensorTable, position: int) -> None:
+        self.properties = TensorProperties(dtype=torch_dtype(table.dtype[position]))
+        self.size = torch.Size(table.shape[position])
+        self._table = table
+        self._position = position
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "chunks":
+            raise AttributeError(name)
+        self.chunks: list[ChunkStorageMetadata] = []
+        for run in self._table.runs_of(self._position):
+            sizes = torch.Size(run.sizes)  # one for all chunks of a run: there may be a million
+            self.chunks += [ChunkStorageMetadata(torch.Size(start), sizes) for start in run.starts()]
+        return self.chunks
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TensorStorageMetadata, (self.properties, self.size, self.chunks)
+
+    def within(self, boxes: Collection[tuple[Sequence[int], Sequence[int]]]) -> TensorStorageMetadata:
+        """The same tensor with those chunks alone that have something in common with a box (offsets, sizes)."""
+        chunks: list[ChunkStorageMetadata] = []
+        for run in self._table.runs_of(self._position):
+            sizes = torch.Size(run.sizes)
+            near = {at for offsets, extent in boxes for at in run.overlapping(offsets, extent)}
+            chunks += [ChunkStorageMetadata(torch.Size(start), sizes) for start in run.starts(sorted(near))]
+        return TensorStorageMetadata(self.properties, self.size, chunks)
 
 
 def metadata_of(index: Index) -> Metadata:
@@ -32,9 +70,4 @@ def metadata_of(index: Index) -> Metadata:
 def _entry(table: TensorTable, position: int) -> STORAGE_TYPES:
     if table.dtype[position] == OBJECT:
         return BytesStorageMetadata()
-    chunks = []
-    for run in table.runs_of(position):
-        sizes = torch.Size(run.sizes)  # one for all chunks of a run: there may be a million
-        chunks += [ChunkStorageMetadata(torch.Size(start), sizes) for start in run.starts()]
-    properties = TensorProperties(dtype=torch_dtype(table.dtype[position]))
-    return TensorStorageMetadata(properties, torch.Size(table.shape[position]), chunks)
+    return SavedTensor(table, position)

@@ -8,7 +8,7 @@ on all ranks, `prepare_global_plan` on rank 0, `read_data` on all. Only the rows
 
 import dataclasses
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 from torch.distributed.checkpoint.planner import LoadPlan, LoadPlanner
@@ -19,14 +19,16 @@ from ckptstore.arguments import check_observer
 from ckptstore.config import Config
 from ckptstore.dcp.delivery import deliver
 from ckptstore.dcp.metadata import metadata_of
-from ckptstore.dcp.sharing import Sharing, share_out
+from ckptstore.dcp.sharing import Sharing
 from ckptstore.errors import CkptStoreError, ConflictError
 from ckptstore.events import Observer, ignore
 from ckptstore.names import check_run
 from ckptstore.opened import shared
 from ckptstore.selection import Selector, key_of, select
 from ckptstore.source import Source
-from manifests import Manifest
+
+if TYPE_CHECKING:
+    from manifests import Manifest
 
 __all__ = ["StoreReader"]
 
@@ -39,22 +41,18 @@ class StoreReader(StorageReader):
         store: Config | str | os.PathLike[str],
         *,
         run: str = "default",
-        selected: Manifest | None = None,
         allow_cast: bool = False,
         allow_pickle: bool = False,
         observer: Observer = ignore,
-        sharing: Sharing | None = None,
     ) -> None:
         check_observer(observer)
         self.config = store if isinstance(store, Config) else Config.load(store)
         self.run = check_run(run)
-        self.selected = selected
-        """What is read: given, or found by `read_metadata`."""
+        self.selected: Manifest | None = None
+        """What is read, once `read_metadata` has found it."""
         self.allow_cast = allow_cast
         self.allow_pickle = allow_pickle
         self.observer = observer
-        self.sharing = sharing or Sharing()
-        """Of what every rank wants alike; without a group of ranks each reads everything it wants."""
         self.checkpoint_id: str | os.PathLike[str] | None = None
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
@@ -87,30 +85,28 @@ class StoreReader(StorageReader):
         return dataclasses.replace(plan, storage_data=key_of(self._source.manifest))
 
     def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
-        """Say which rank reads what all want alike.
-
-        Ranks that looked for "latest" while a save was being committed may have found two answers: refused.
-        """
+        """Refuse two answers: ranks that looked for "latest" while a save was being committed may have found them."""
         found = {plan.storage_data for plan in plans}
         if len(found) > 1:
             message = f"ranks found different checkpoints of run {self.run}: {sorted(map(str, found))}"
             raise ConflictError(message, hint="pass checkpoint_id, or load with run.load, where rank 0 decides")
-        owners = share_out(plans) if self.sharing.group else {}
-        return [dataclasses.replace(plan, storage_data=owners) for plan in plans]
+        return plans
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
         """Read, verify, rebuild, deliver."""
-        options: dict[str, Any] = {"allow_cast": self.allow_cast, "allow_pickle": self.allow_pickle}
-        self.sharing.owners = plan.storage_data
-        deliver(self._source, plan, planner, self.sharing, **options)
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done
+        return self._deliver(plan, planner, Sharing())
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:  # noqa: ARG003 - torch's signature
         """Never chosen by DCP itself: a store is named by its settings, not by a checkpoint's name."""
         return False
+
+    def _deliver(self, plan: LoadPlan, planner: LoadPlanner, sharing: Sharing) -> Future[None]:
+        options: dict[str, Any] = {"allow_cast": self.allow_cast, "allow_pickle": self.allow_pickle}
+        deliver(self._source, plan, planner, sharing, **options)
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
 
     def _open(self) -> Source:
         opened = shared(self.config)

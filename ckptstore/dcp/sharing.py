@@ -6,14 +6,14 @@ The bytes that travel are those that were read and verified. What a rank receive
 matched a CRC32C as well: the network is one more thing that may be wrong.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, ReadItem
+from torch.distributed.checkpoint.planner import ReadItem
 
 import erasure
 from ckptstore.buffers import Bytes
@@ -22,7 +22,7 @@ from ckptstore.errors import CorruptError
 PART = 16 << 20
 """Bytes that are passed on, checked and copied at a time."""
 
-__all__ = ["Owners", "Sharing", "key_of_item", "share_out", "sharing_group"]
+__all__ = ["Key", "Owners", "Sharing", "digest_of", "key_of_item", "share_out", "sharing_group"]
 
 Key = tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """Of a read: the tensor's key, the chunk's offsets, and the box within the chunk."""
@@ -37,16 +37,19 @@ def key_of_item(item: ReadItem) -> Key:
     return index.fqn, tuple(index.offset or ()), tuple(item.storage_offsets), tuple(item.lengths)
 
 
-def share_out(plans: Sequence[LoadPlan]) -> Owners:
-    """Give each tensor read that is in every plan to one rank, largest first to whoever has least. Objects stay."""
-    counts = [Counter(key_of_item(item) for item in plan.items if item.type is LoadItemType.TENSOR) for plan in plans]
-    common = [key for key in counts[0] if all(each[key] == 1 for each in counts)]
-    loads = [0] * len(plans)
-    owners: Owners = {}
-    for key in sorted(common, key=lambda key: (-_elements(key), key)):
+def digest_of(key: Key) -> bytes:
+    """16 bytes that stand for a key where ranks tell one another what they read: two keys never share them."""
+    return hashlib.blake2b(repr(key).encode(), digest_size=16).digest()
+
+
+def share_out(common: Mapping[bytes, Key], ranks: int) -> dict[bytes, int]:
+    """Give each tensor read that all ranks do to one of them, largest first to whoever has least. Objects stay."""
+    loads = [0] * ranks
+    owners: dict[bytes, int] = {}
+    for digest, key in sorted(common.items(), key=lambda item: (-_elements(item[1]), item[1])):
         rank = loads.index(min(loads))
         loads[rank] += _elements(key)
-        owners[key] = rank
+        owners[digest] = rank
     return owners
 
 

@@ -10,16 +10,18 @@ from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
 from torch.distributed.checkpoint.api import CheckpointException
 
 from ckptstore.config import Config
+from ckptstore.dcp.joint import JointReader
 from ckptstore.dcp.load_planner import CheckpointLoadPlanner, LoadReport
-from ckptstore.dcp.reader import StoreReader
+from ckptstore.dcp.outline import Outline
 from ckptstore.dcp.save_planner import CheckpointSavePlanner
-from ckptstore.dcp.sharing import Sharing, sharing_group
+from ckptstore.dcp.sharing import sharing_group
 from ckptstore.dcp.together import Ranks, is_distributed
 from ckptstore.dcp.writer import StoreWriter
 from ckptstore.errors import CkptStoreError, UsageError
 from ckptstore.events import Observer, ignore
 from ckptstore.opened import shared
 from ckptstore.selection import Selector, select
+from ckptstore.source import Source
 from manifests import Manifest, decode
 
 __all__ = ["LoadReport", "check_state", "load_state", "own_errors", "save_state"]
@@ -70,10 +72,9 @@ def load_state(
     """Load in place on every rank what rank 0 decides on."""
     if not isinstance(state, dict):
         raise UsageError(f"a state to load into is a dict, not {type(state).__name__}", hint="run.load(state := {})")
-    selected = _decide(config, run, selector, group)
+    source = _decide(config, run, selector, group, observer)
     planner = CheckpointLoadPlanner(state, strict=strict, allow_cast=allow_cast)
-    sharing = Sharing(sharing_group(group))
-    reader = StoreReader(config, run=run, selected=selected, observer=observer, sharing=sharing)
+    reader = JointReader(config, run, source, sharing_group(group), observer)
     with own_errors():
         state_dict_loader.load(  # into nothing: the planner fills the state, DCP only keys that are there already
             {}, storage_reader=reader, planner=planner, process_group=group, no_dist=not is_distributed()
@@ -89,21 +90,26 @@ def check_state(state: Any) -> None:
         raise UsageError("the state to save is empty: it would become the latest checkpoint")
 
 
-def _decide(config: Config, run: str, selector: Selector, group: dist.ProcessGroup | None) -> Manifest:
-    """Rank 0 reads the history; the others take its answer, or raise what it raised."""
+def _decide(
+    config: Config, run: str, selector: Selector, group: dist.ProcessGroup | None, observer: Observer
+) -> Source:
+    """Rank 0 reads the history and the index; the others take its outline, or raise what it raised."""
+    opened = shared(config)
     if not is_distributed():
-        return select(shared(config), run, selector)
-    answer: list[Manifest | CkptStoreError | None] = [None]
+        return Source.open(opened, select(opened, run, selector), observer)
+    source: Source | None = None
+    answer: list[Outline | CkptStoreError | None] = [None]
     if dist.get_rank(group) == 0:
         try:
-            answer[0] = select(shared(config), run, selector)
+            source = Source.open(opened, select(opened, run, selector), observer)
+            answer[0] = Outline.of(source.manifest, source.index)
         except CkptStoreError as error:
             answer[0] = error
     dist.broadcast_object_list(answer, src=dist.get_global_rank(group, 0) if group else 0, group=group)
     if isinstance(answer[0], CkptStoreError):
         raise answer[0]
     assert answer[0] is not None, "rank 0 decided"
-    return answer[0]
+    return source or answer[0].source(opened, observer)
 
 
 @contextmanager

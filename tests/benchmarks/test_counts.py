@@ -52,7 +52,8 @@ def test_the_index_of_a_large_job_is_small_and_quickly_read(monkeypatch):
     monkeypatch.setattr(scale, "TENSORS", 20)
     found = scale._measure(2_000)
     assert found.stored < MIB
-    assert scale.simulate(found)["the index"] < 5
+    assert found.asked < 8 << 10
+    assert scale.simulate(found)["its references"] < 5
 
 
 def test_runs_take_turns_and_the_first_round_is_not_counted():

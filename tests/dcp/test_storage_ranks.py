@@ -218,7 +218,7 @@ def state_that_all_ranks_want_is_read_once(ranks: Ranks) -> None:
 
 
 def o69_a_shard_of_the_same_layout_reads_little_more_than_itself(ranks: Ranks) -> None:
-    """Each rank what it holds, and not what the others do."""
+    """Each rank what it holds, and not what the others do: not even the index, which rank 0 alone reads."""
     run = ranks.run("o69")
     mesh, rows = ranks.meshes[WORLD], torch.arange(400_000.0).view(400, 1000)
     run.save({"w": distribute_tensor(rows, mesh, [Shard(0)])}, step=1)
@@ -233,6 +233,11 @@ def o69_a_shard_of_the_same_layout_reads_little_more_than_itself(ranks: Ranks) -
     mine = state["w"].to_local()
     assert torch.equal(state["w"].full_tensor(), rows)
     assert mine.nbytes <= sum(meter.bytes_read for meter in meters.values()) <= 2 * mine.nbytes
+    asked = [each for meter in meters.values() for each in meter.paths]
+    records = {path for _, path in asked if "/shards/" in path}
+    others = [each for each in asked if each[1] not in records and not each[1].startswith("data/")]
+    assert len(records) == 1
+    assert bool(others) == (ranks.rank == 0)
 
 
 def a_rank_that_cannot_read_its_share_fails_all(ranks: Ranks) -> None:

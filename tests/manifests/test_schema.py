@@ -2,6 +2,7 @@
 
 import base64
 import json
+import pickle
 import re
 import struct
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 import manifests
 from manifests import schema, stored, table
 from manifests.seal import seal, unseal
+from manifests.testing import save_manifest
 
 PAGE = (Path(__file__).parents[2] / "docs" / "format.md").read_text()
 TYPES = [
@@ -107,3 +109,16 @@ def test_the_format_side_imports_neither_numpy_nor_torch_nor_anything_of_ours():
 def test_all_is_true_and_sorted():
     assert all(hasattr(manifests, name) for name in manifests.__all__)
     assert len(set(manifests.__all__)) == len(manifests.__all__)
+
+
+@pytest.mark.parametrize("extra", [{}, {"format": [1, 9], "later": [1, {"a": None}]}])
+def test_documents_pickle_as_they_are(extra):
+    """Ranks send them to one another; what a newer release added goes along."""
+    found = manifest_with(extra)
+    again = pickle.loads(pickle.dumps(found))
+    assert (again, manifests.encode(again)) == (found, manifests.encode(found))
+
+
+def manifest_with(extra: dict) -> manifests.Manifest:
+    document = json.loads(manifests.encode(save_manifest("r", "000001.x", 1)))
+    return manifests.decode(manifests.Manifest, json.dumps({**document, **extra}).encode())

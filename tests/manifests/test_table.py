@@ -109,6 +109,39 @@ def test_o21_empty_chunks_beside_full_ones():
     assert sorted(chunk[:2] for chunk in whole["w"].chunks) == sorted(uneven)
 
 
+@given(boxes(max_dimensions=3), st.data())
+@settings(deadline=None)
+def test_chunks_are_found_by_their_offsets_as_if_all_were_listed(tiling, data):
+    shape, parts = tiling
+    table = built(shape, parts, dict(enumerate(range(len(parts)))))
+    listed = {chunk.offsets: chunk for chunk in table["w"].chunks}
+    strangers = data.draw(st.lists(st.tuples(*[st.integers(0, 9) for _ in shape]), max_size=5))
+    wanted = {*data.draw(st.lists(st.sampled_from(sorted(listed)))), *strangers}
+    assert table.find("w", wanted) == {start: listed[start] for start in wanted & listed.keys()}
+
+
+@given(boxes(max_dimensions=3), st.data())
+@settings(deadline=None)
+def test_the_boxes_of_a_run_that_overlap_another_are_those_with_a_common_element(tiling, data):
+    shape, parts = tiling
+    begin = data.draw(st.tuples(*[st.integers(0, 9) for _ in shape]))
+    sizes = data.draw(st.tuples(*[st.integers(0, 9) for _ in shape]))
+    table = built(shape, parts)
+    found = [start for run in table.runs_of(0) for start in run.starts(run.overlapping(begin, sizes))]
+    wanted = elements(begin, sizes)
+    assert sorted(found) == sorted(start for start, extent in parts if wanted & elements(start, extent))
+
+
+def elements(begin, sizes):
+    return set(product(*(range(at, at + size) for at, size in zip(begin, sizes, strict=True))))
+
+
+@pytest.mark.parametrize("wanted", [{(3, 0)}, {(3, 0), (0, 0), (1, 0), (2, 0), (9, 9)}])
+def test_empty_chunks_at_one_place_are_found_too(wanted):
+    table = built([3, 2], [((min(rank, 3), 0), (1 if rank < 3 else 0, 2)) for rank in range(5)])
+    assert table.find("w", wanted).keys() == wanted - {(9, 9)}
+
+
 @given(boxes(max_dimensions=2), st.integers(1, 5))
 def test_runs_give_their_boxes(tiling, length):
     shape, _ = tiling
