@@ -18,20 +18,23 @@ __all__ = ["encode_stripe"]
 _STEP = 256 << 10
 
 
-def encode_stripe(code: Code, stripe: Array, length: int, parity: Sequence[Array] | Array, block: int = BLOCK) -> bytes:
+def encode_stripe(
+    code: Code, data: Array | Sequence[Array], length: int, parity: Sequence[Array] | Array, block: int = BLOCK
+) -> bytes:
     """Fill the parity of one stripe and return its CRC table: a little-endian u32 for every stored block.
 
-    `stripe` holds the data fragments one after another: at least k * span bytes, span = ceil(length / k), and
-    zero from `length` to k * span. `parity` is m buffers of at least span bytes, or an (m, >= span) array.
+    `data` is one buffer that holds the data fragments one after another, at least k * span bytes, span =
+    ceil(length / k), or k buffers of at least span bytes, wherever they are; zero where the stripe has ended.
+    `parity` is m buffers of at least span bytes, or an (m, >= span) array.
     The table is ordered by fragment, then block; data fragments count at their stored (short) length.
     Raises BufferFormatError, BufferCountError, BufferLengthError, BufferOverlapError, DirtyTailError and
     RangeError.
     """
     shape = StripeShape(code.k, code.m, length, block)
     span = shape.span
-    data = _split(stripe, shape)
-    fragments = [*data, *_rows(parity, shape)]
-    apply = code.encoder(data, fragments[code.k :])
+    rows = _data_rows(data, shape) if isinstance(data, list | tuple) else _split(data, shape)
+    fragments = [*rows, *_rows(parity, shape)]
+    apply = code.encoder(rows, fragments[code.k :])
     bind = active_checksum().bind
     updates = [(bind(fragment), shape.stored(i)) for i, fragment in enumerate(fragments)]
     table = np.zeros(shape.crc_count, "<u4")
@@ -56,8 +59,21 @@ def _encode_block(apply: Apply, updates: list[tuple[Update, int]], start: int, s
     return crcs
 
 
-def _split(stripe: Array, shape: StripeShape) -> list[Array]:
+def _data_rows(data: Sequence[Array], shape: StripeShape) -> list[Array]:
+    if len(data) != shape.k:
+        raise BufferCountError("data", shape.k, len(data))
+    for i, row in enumerate(data):
+        check_buffer("data", i, row)
+        if row.size < shape.span:
+            raise BufferLengthError("data", i, shape.span, row.size)
+        if row[shape.stored(i) : shape.span].any():
+            raise DirtyTailError(shape.stored(i), shape.span)
+    return [row[: shape.span] for row in data]
+
+
+def _split(stripe: Array | Sequence[Array], shape: StripeShape) -> list[Array]:
     check_buffer("stripe", 0, stripe)
+    assert isinstance(stripe, np.ndarray), "as was just checked"
     span, padded = shape.span, shape.k * shape.span
     if stripe.size < padded:
         raise BufferLengthError("stripe", 0, padded, stripe.size)

@@ -22,10 +22,11 @@ def with_view(
 ) -> Steps[T]:
     """Run `body` on a view until it gives a result; None means that targets came, went or changed under it.
 
-    `view`: the one to try first. Raises NoQuorum after the last attempt, or as soon as so many targets that count fail
-    for good that the others are too few; and whatever `read` raises.
+    `view`: the one to try first. Raises NoQuorum after the last attempt, or as soon as so many targets that count by a
+    fresh view fail for good that the others are too few; and whatever `read` raises.
     """
     for pause in attempts():
+        fresh = view is None
         if view is None:
             if pause:
                 yield Batch((), pause)
@@ -36,7 +37,7 @@ def with_view(
             return result
         last, view = view, None
         final = {name for name, error in failures.items() if error.is_final}
-        if final and not last.can_read(set(last.valid) - final):
+        if fresh and final and not last.can_read(set(last.valid) - final):
             break
     raise _unsettled(last, failures)
 

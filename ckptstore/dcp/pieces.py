@@ -13,7 +13,7 @@ from ckptstore.dcp.objects import from_torch_zip
 from ckptstore.dcp.tensors import check_tensor, dtype_name
 from ckptstore.dtypes import OBJECT, nbytes_of
 from ckptstore.errors import UnsupportedValue
-from ckptstore.save.snapshot import object_bytes, tensor_bytes
+from ckptstore.save.snapshot import lies_flat, object_bytes, tensor_bytes
 from ckptstore.save.stream import Piece
 from ckptstore.source import Address
 
@@ -51,7 +51,8 @@ class Pieces:
         return Piece(data, item.index.fqn, OBJECT, [len(data)], len(data))
 
     def _tensor(self, item: WriteItem) -> Piece:
-        check_tensor(self._resolve(item), item.index.fqn)
+        tensor = self._resolve(item)
+        check_tensor(tensor, item.index.fqn)
         plan = item.tensor_data
         assert plan is not None, f"{item.index.fqn}: the planner says nothing of its tensor"
         dtype = dtype_name(plan.properties.dtype)
@@ -63,6 +64,7 @@ class Pieces:
             nbytes=nbytes_of(dtype, plan.chunk.sizes),
             global_shape=tuple(plan.size),
             range=tuple(plan.chunk.offsets),
+            stays=lies_flat(tensor),
         )
 
     def _resolve(self, item: WriteItem) -> torch.Tensor:

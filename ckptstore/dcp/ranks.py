@@ -63,13 +63,22 @@ class RankSave:
             results += [_result(piece, number) for piece in group]
         return [WriteResult(MetadataIndex(""), 0, msgspec.msgpack.encode(report)), *results]
 
+    def plain_keys(self) -> frozenset[str]:
+        """Of what it planned, what another rank may hold under the same key: all that is no shard of a tensor."""
+        return frozenset(item.index.fqn for item in self.items if _is_plain(item))
+
     def _digests(self, plan: SavePlan, pieces: Pieces, mine: list[Piece]) -> dict[str, int]:
-        """CRC32C of every plain tensor and object here: ranks that differ under one key mustn't pass unnoticed."""
+        """CRC32C of what other ranks hold as well: those that differ under one key mustn't pass unnoticed.
+
+        Rank 0 has said in `plan.storage_data` which keys those are; where it couldn't, of everything plain.
+        """
         if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
             return {}
+        keys = self.plain_keys() if plan.storage_data is None else plan.storage_data
         written = {address(item.index) for item in plan.items}
-        elsewhere = [item for item in self.items if _is_plain(item) and address(item.index) not in written]
-        plain = {address(item.index) for item in self.items if _is_plain(item)}
+        compared = [item for item in self.items if _is_plain(item) and item.index.fqn in keys]
+        elsewhere = [item for item in compared if address(item.index) not in written]
+        plain = {address(item.index) for item in compared}
         here = [piece for piece in mine if (piece.fqn, tuple(piece.range or ())) in plain]
         return {piece.fqn: erasure.crc32c(pieces.source(piece)) for piece in [*here, *pieces.of(elsewhere)]}
 

@@ -5,6 +5,7 @@ DCP's own way of choosing asks for the item size of every dtype by `torch.iinfo`
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from torch.distributed.checkpoint.planner import SavePlan, WriteItem
 if TYPE_CHECKING:
     from torch.distributed.checkpoint.metadata import MetadataIndex
 
-__all__ = ["without_replicas"]
+__all__ = ["held_by_several", "without_replicas"]
 
 
 def without_replicas(plans: Sequence[SavePlan]) -> list[SavePlan]:
@@ -35,6 +36,18 @@ def without_replicas(plans: Sequence[SavePlan]) -> list[SavePlan]:
         dataclasses.replace(plan, items=[item for item in plan.items if writer[item.index] == rank])
         for rank, plan in enumerate(plans)
     ]
+
+
+def held_by_several(plans: Sequence[SavePlan]) -> list[SavePlan]:
+    """The plans, each with those of the keys it came with (in `storage_data`) that another rank holds as well.
+
+    Where one says nothing of its keys, as a plan sent empty because it was cached, nobody is told anything.
+    """
+    if any(plan.storage_data is None for plan in plans):
+        return [dataclasses.replace(plan, storage_data=None) for plan in plans]
+    holders = Counter(key for plan in plans for key in plan.storage_data)
+    several = {key for key, count in holders.items() if count > 1}
+    return [dataclasses.replace(plan, storage_data=frozenset(several & plan.storage_data)) for plan in plans]
 
 
 def _size(item: WriteItem) -> int:

@@ -7,6 +7,7 @@ on all ranks, `prepare_global_plan` on rank 0, `write_data` on all, `finish` on 
 save this is: each rank draws its own shard ids, so nothing has to be broadcast and cached plans stay valid.
 """
 
+import dataclasses
 import os
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,7 @@ from ckptstore.dcp.coordinator import Coordinator
 from ckptstore.dcp.naming import name_of
 from ckptstore.dcp.pieces import check_paths
 from ckptstore.dcp.ranks import RankSave
+from ckptstore.dcp.replicas import held_by_several
 from ckptstore.dcp.together import OWN_PART, Step
 from ckptstore.deadline import Deadline
 from ckptstore.errors import UsageError
@@ -108,13 +110,13 @@ class StoreWriter(StorageWriter):
             self._items = list(plan.items)
         self._rank.items = getattr(self, "_items", [])
         self.reached(Step.PLANNED)
-        return plan
+        return dataclasses.replace(plan, storage_data=self._rank.plain_keys())
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
-        """On rank 0: the save begins."""
+        """On rank 0: the save begins. Tells each rank which of its keys others hold as well."""
         assert self._coordinator is not None, "prepare_global_plan is called on the coordinator"
         self._coordinator.begin(plans)
-        return plans
+        return held_by_several(plans)
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         """Write this rank's shard. Raises `ToleranceError`, `SaveStalled`."""

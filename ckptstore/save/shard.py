@@ -1,6 +1,6 @@
 """One shard on its way out: stripes are filled, encoded and digested while hot, and their fragments uploaded.
 
-    fill (copy of the state) → encode + CRC → n puts      each stripe in a buffer of its own; the window bounds them
+    fragments of the state → encode + CRC → n puts      each stripe has a buffer of its own; the window bounds them
 
 The save goes on while what is stored survives as many losses as it must.
 """
@@ -87,12 +87,15 @@ class _Shard:
             self._check_living()
             shape = self._shape(length)
             buffer = self._buffer(shape.n * shape.span)
+            rows = [buffer[i * shape.span : (i + 1) * shape.span] for i in range(shape.n)]
             try:
-                stripe = self._encode(filler, offset, shape, buffer)
+                data = [filler.take(shape.stored(i), rows[i]) for i in range(shape.k)]
+                fragments = [*data, *rows[shape.k :]]
+                stripe = self._encode(fragments, offset, shape)
             except BaseException:
                 self.saver.buffers.give(buffer)
                 raise
-            self._send(stripe, shape, buffer)
+            self._send(stripe, shape, fragments, buffer)
 
     def finish(self) -> None:
         """Wait for the puts, as long as the save may take. Raises `SaveStalled`."""
@@ -110,24 +113,16 @@ class _Shard:
         message = f"rank {self.rank} gave up its part of the save after {self.saver.deadline.seconds:.0f} s: {why}"
         return SaveStalled(message, hint="run: ckpt doctor", rank=self.rank)
 
-    def _encode(self, filler: Filler, offset: int, shape: erasure.StripeShape, buffer: Bytes) -> Stripe:
-        data, parity = buffer[: shape.k * shape.span], buffer[shape.k * shape.span :]
-        filler.fill(data[: shape.length])
-        data[shape.length :] = 0
-        rows = [parity[i * shape.span : (i + 1) * shape.span] for i in range(shape.m)]
-        crc = erasure.encode_stripe(self.saver.code, data, shape.length, rows)
+    def _encode(self, fragments: Sequence[Bytes], offset: int, shape: erasure.StripeShape) -> Stripe:
+        crc = erasure.encode_stripe(self.saver.code, fragments[: shape.k], shape.length, fragments[shape.k :])
         return Stripe(offset=offset, length=shape.length, stored_length=shape.length, at=[None] * shape.n, crc=crc)
 
-    def _send(self, stripe: Stripe, shape: erasure.StripeShape, buffer: Bytes) -> None:
+    def _send(self, stripe: Stripe, shape: erasure.StripeShape, fragments: Sequence[Bytes], buffer: Bytes) -> None:
         number = len(self.stripes)
         self.stripes.append(stripe)
-        view = buffer.data
         parts = [
-            (
-                paths.fragment(self.saver.run, self.shard_id, number, i),
-                view[i * shape.span :][: shape.stored(i)],
-            )
-            for i in range(shape.n)
+            (paths.fragment(self.saver.run, self.shard_id, number, i), fragment.data[: shape.stored(i)])
+            for i, fragment in enumerate(fragments)
         ]
 
         def done() -> None:

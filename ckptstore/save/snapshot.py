@@ -8,7 +8,12 @@ from ckptstore.buffers import Bytes
 _SAME_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Dtypes that every kernel handles: sub-byte and bits dtypes can be reinterpreted, but not copied with strides."""
 
-__all__ = ["object_bytes", "reinterpreted", "tensor_bytes"]
+__all__ = ["lies_flat", "object_bytes", "reinterpreted", "tensor_bytes"]
+
+
+def lies_flat(tensor: torch.Tensor) -> bool:
+    """Whether `tensor_bytes` is a view of the tensor's own memory."""
+    return tensor.device.type == "cpu" and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
 
 
 def tensor_bytes(tensor: torch.Tensor) -> Bytes:

@@ -24,7 +24,10 @@ __all__ = ["Piece", "Stream", "check_name", "lay_out", "split"]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A tensor, a chunk of one, or a byte object, stored under `fqn`. `key` is whatever the caller finds it by."""
+    """A tensor, a chunk of one, or a byte object, stored under `fqn`. `key` is whatever the caller finds it by.
+
+    `stays`: its bytes are where the state has them, and nobody changes them until the save has ended.
+    """
 
     key: Any
     fqn: str
@@ -34,6 +37,7 @@ class Piece:
     global_shape: Sequence[int] | None = None
     range: Sequence[int] | None = None
     aliases: Sequence[str] = field(default=())
+    stays: bool = False
 
     @property
     def is_object(self) -> bool:

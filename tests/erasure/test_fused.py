@@ -107,6 +107,22 @@ def test_reused_buffers_may_be_longer_than_the_stripe():
     assert all((row[26:] == 0x99).all() for row in parity)
 
 
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 6), st.integers(0, 4), st.integers(0, 3000), st.integers(1, 700))
+def test_data_fragments_may_lie_anywhere(k, m, length, block):
+    payload, shape = random_bytes(length, seed=length), StripeShape(k, m, length, block)
+    rows = [np.zeros(shape.span + i, np.uint8) for i in range(k)]
+    for i, row in enumerate(rows):
+        row[: shape.stored(i)] = payload[i * shape.span :][: shape.stored(i)]
+        row[shape.span :] = 0x99
+        row.flags.writeable = False
+    parity = np.full((m, shape.span), 0x33, np.uint8)
+    table = encode_stripe(Code(k, m), rows, length, parity, block)
+    stored, crcs = reference_stripe(payload.tobytes(), k, m, block)
+    assert [row.tobytes() for row in parity] == stored[k:]
+    assert np.frombuffer(table, "<u4").tolist() == crcs
+
+
 def test_the_table_is_little_endian():
     table = encode_stripe(Code(1, 0), np.frombuffer(b"123456789", np.uint8), 9, [])
     assert table == (0xE3069283).to_bytes(4, "little")
@@ -130,6 +146,10 @@ STRIPE = np.zeros(40, np.uint8)
         (STRIPE.tobytes(), 40, np.zeros((2, 10), np.uint8), BufferFormatError, "stripe buffer 0 .*a bytes"),
         (STRIPE + 1, 37, np.zeros((2, 10), np.uint8), DirtyTailError, "37 to 39 must be zero"),
         (STRIPE, -1, np.zeros((2, 10), np.uint8), RangeError, "-1"),
+        ([STRIPE[:10]] * 3, 40, np.zeros((2, 10), np.uint8), BufferCountError, "4 data buffers are needed, 3"),
+        ([STRIPE[:10], *[STRIPE[:9]] * 3], 40, np.zeros((2, 10), np.uint8), BufferLengthError, "data buffer 1 has 9"),
+        ([*[STRIPE[:10]] * 3, STRIPE[:10] + 1], 37, np.zeros((2, 10), np.uint8), DirtyTailError, "7 to 9 must be"),
+        ([b"0123456789"] * 4, 40, np.zeros((2, 10), np.uint8), BufferFormatError, "data buffer 0 .*a bytes"),
     ],
 )
 def test_wrong_arguments_are_refused_with_the_numbers(stripe, length, parity, error, text):

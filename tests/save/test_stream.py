@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -178,6 +179,36 @@ def test_filling_in_any_steps_gives_one_stream(sizes, steps):
         parts.append(out.tobytes())
         left -= out.size
     assert b"".join(parts) == stream.header + b"".join(piece.key.tobytes() for piece in stream.pieces)
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.tuples(st.integers(0, 300), st.booleans()), max_size=6),
+    st.lists(st.tuples(st.integers(0, 300), st.integers(0, 40)), min_size=1, max_size=40),
+)
+def test_fragments_taken_are_the_stream_wherever_they_lie(tensors, steps):
+    pieces = pieces_of({f"t{i}": random_bytes(size, i) for i, (size, _) in enumerate(tensors)})
+    stream = lay_out([replace(piece, stays=stays) for piece, (_, stays) in zip(pieces, tensors, strict=True)])
+    filler, parts, left = Filler(stream, flat_bytes), [], stream.length
+    for step, short in [*steps, (stream.length, 0)]:
+        size = min(step, left)
+        room = np.full(size + short, 0x55, np.uint8)
+        taken = filler.take(size, room)
+        assert not taken[size:].any()
+        assert taken.size == room.size
+        parts.append(taken[:size].tobytes())
+        left -= size
+    assert b"".join(parts) == stream.header + b"".join(piece.key.tobytes() for piece in stream.pieces)
+
+
+def test_what_stays_is_not_copied():
+    array = random_bytes(10_000)
+    for stays in (True, False):
+        (piece,) = pieces_of({"w": array})
+        stream = lay_out([replace(piece, stays=stays)])
+        filler = Filler(stream, flat_bytes)
+        filler.fill(np.empty(len(stream.header), np.uint8))
+        assert np.shares_memory(filler.take(4000, np.empty(4000, np.uint8)), array) == stays
 
 
 def test_a_source_is_asked_once_and_in_stream_order():
