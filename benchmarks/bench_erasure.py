@@ -151,7 +151,7 @@ def fused(k: int, m: int, size: int) -> Comparison:
             erasure.block_crcs(fragment)
 
     runs: dict[str, Run] = {
-        "ckptstore": lambda: erasure.encode_stripe(b.code, b.stripe, b.stripe.size, b.parity),
+        "ckptstore": lambda: erasure.encode_stripe(b.code, b.stripe.reshape(b.code.k, -1), b.stripe.size, b.parity),
         "two passes": in_two_passes,
         "memcpy": lambda: np.copyto(copy, b.stripe),
     }

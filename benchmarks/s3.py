@@ -137,7 +137,7 @@ def _codec(state: State) -> peers.Save:
     code, span = erasure.Code(K, M), 16 * MIB
     parity = [np.empty(span, np.uint8) for _ in range(M)]
     whole = [tensor.numpy().view(np.uint8) for tensor in state.values()]
-    return lambda: [erasure.encode_stripe(code, each, each.size, parity) for each in whole]
+    return lambda: [erasure.encode_stripe(code, each.reshape(code.k, -1), each.size, parity) for each in whole]
 
 
 def _save_lines(found: dict[str, Figures]) -> list[Line]:

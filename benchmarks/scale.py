@@ -23,8 +23,8 @@ from ckptstore.dcp.joint import JointReader
 from ckptstore.dcp.load_planner import CheckpointLoadPlanner
 from ckptstore.dcp.metadata import metadata_of
 from ckptstore.dcp.outline import Outline
-from ckptstore.events import ignore
 from ckptstore.opened import shared
+from ckptstore.source import Source
 from ckptstore.targets.meter import MeterTarget
 from manifests import Index, Reference, ShardReference, TableBuilder, pack, paths, unpack
 from manifests.testing import save_manifest
@@ -48,9 +48,10 @@ rank 0 takes what each asks for and answers it, one after the other, and all rea
 {BUCKET_GBIT:.0f} Gbit/s. A rank's link has {NODE_GBIT:.0f}; {LATENCY * 1000:.0f} ms to a target's first byte,
 {HOP * 1000:.1f} ms from rank to rank."""
 
-GROWS = """What a rank does at a `run.load` doesn't grow with the number of ranks, and it asks the store for nothing but
-its own shard's record and data. Rank 0's part grows with the job: it reads the whole index, and answers every rank.
-With DCP's stock planner (`dcp.load` with `StoreReader`) every rank reads the index and does what *stock plan* says."""
+GROWS = """Where tensors are cut along one axis, what a rank does at a `run.load` doesn't grow with the number of ranks.
+It asks the store for nothing but its own shard's record and data. Rank 0's part grows with the job: it reads the whole
+index, and answers every rank. With DCP's stock planner (`dcp.load` with `StoreReader`) every rank reads the index and
+does what *stock plan* says."""
 
 LIMIT = """At a save rank 0 gathers a plan and a report of each rank. For 1,024 x 1,024 chunks DCP's own planner takes
 23 s and ours about 6 (tests/dcp/test_scale.py): from about a thousand ranks on rank 0 is the limit, unless plans are
@@ -210,16 +211,16 @@ def _state(mesh: DeviceMesh, ranks: int) -> dict[str, DTensor]:
 def _ask(config: Config, outline: bytes, state: dict[str, DTensor]) -> bytes:
     """All that a rank does between the outline and what it sends to rank 0."""
     planner = CheckpointLoadPlanner(state)
-    source = pickle.loads(outline).source(shared(config), ignore)
-    reader = JointReader(config, "bench", source, dist.group.WORLD)
+    reader = JointReader(config, "bench", pickle.loads(outline), dist.group.WORLD)
     planner.set_up_planner({}, reader.read_metadata())
     return pickle.dumps(reader.prepare_local_plan(planner.create_local_plan()))
 
 
 def _answer(config: Config, asked: bytes, index: Index) -> None:
     """What rank 0 does for ANSWERED ranks that want nothing alike."""
-    source = Outline(save_manifest("bench", index.session, index.ordinal), index).source(shared(config), ignore)
-    reader = JointReader(config, "bench", source, None)
+    manifest = save_manifest("bench", index.session, index.ordinal)
+    reader = JointReader(config, "bench", Source(shared(config), manifest, index), None)
+    reader.read_metadata()
     own = reader.prepare_local_plan(LoadPlan([]))
     for plan in reader.prepare_global_plan([own, *(pickle.loads(asked) for _ in range(ANSWERED))]):
         pickle.dumps(plan)

@@ -31,14 +31,14 @@ __all__ = ["Address", "Source", "batches"]
 class Source:
     """Reads from one checkpoint; a target found out of reach is asked no more while it is open.
 
-    `handed`: by position, references to the shards that are read from, where the index came without them.
+    `references`: by position, those to the shards that are read from; the index's, unless it came without them.
     """
 
     opened: Opened
     manifest: Manifest
     index: Index
     observer: Observer = ignore
-    handed: Mapping[int, ShardReference] | None = None
+    references: Mapping[int, ShardReference] | Sequence[ShardReference] = ()
     _shards: dict[int, Shard] = field(default_factory=dict)
     _entries: dict[int, dict[Address, TensorEntry]] = field(default_factory=dict)
 
@@ -47,7 +47,7 @@ class Source:
         """Fetch the index. Raises `CorruptError`, `OutOfReach`; like all reads `NotFoundError` if pruned meanwhile."""
         with _unless_pruned(opened, manifest):
             index = fetch_document(Index, manifest.copies[0].index, opened.targets, observer)
-        return cls(opened, manifest, index, observer)
+        return cls(opened, manifest, index, observer, index.shards)
 
     @cached_property
     def fetcher(self) -> Fetcher:
@@ -111,18 +111,15 @@ class Source:
     def _dtype(self, fqn: str) -> str:
         return self.index.tensors.dtype[self.index.tensors.position(fqn)]
 
-    def _reference(self, number: int) -> ShardReference:
-        return self.index.shards[number] if self.handed is None else self.handed[number]
-
     def _record(self, number: int) -> ShardRecord:
-        return fetch_record(self._reference(number), self.opened.targets, self.observer)
+        return fetch_record(self.references[number], self.opened.targets, self.observer)
 
     def _entry(self, fqn: str, chunk: Chunk) -> TensorEntry:
         """What the record says of a chunk: destinations were sized by the index, so both must say the same."""
         dtype = self._dtype(fqn)
         entry = self._entries[chunk.shard].get((self.aliases.get(fqn, fqn), chunk.offsets))
         if entry is None or entry.dtype != dtype or (dtype != OBJECT and tuple(entry.shape) != chunk.sizes):
-            shard_id = self._reference(chunk.shard).shard_id
+            shard_id = self.references[chunk.shard].shard_id
             message = f"shard {shard_id} doesn't hold {fqn!r} at {list(chunk.offsets)} as the index says it does"
             raise CorruptError(message, hint="run: ckpt verify", key=fqn)
         return entry

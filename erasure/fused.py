@@ -19,32 +19,53 @@ _STEP = 256 << 10
 
 
 def encode_stripe(
-    code: Code, data: Array | Sequence[Array], length: int, parity: Sequence[Array] | Array, block: int = BLOCK
+    code: Code,
+    data: Sequence[Array],
+    length: int,
+    parity: Sequence[Array] | Array,
+    block: int = BLOCK,
+    *,
+    sources: Sequence[Array | None] = (),
 ) -> bytes:
     """Fill the parity of one stripe and return its CRC table: a little-endian u32 for every stored block.
 
-    `data` is one buffer that holds the data fragments one after another, at least k * span bytes, span =
-    ceil(length / k), or k buffers of at least span bytes, wherever they are; zero where the stripe has ended.
-    `parity` is m buffers of at least span bytes, or an (m, >= span) array.
+    `data` is k buffers of at least span bytes, span = ceil(length / k), zero where the stripe has ended; `parity` is m
+    such buffers, or an (m, >= span) array. Where `sources` has a buffer of span bytes, that data fragment is first
+    copied from there, a little at a time, so that what is encoded and digested is in cache, and is what was copied.
     The table is ordered by fragment, then block; data fragments count at their stored (short) length.
     Raises BufferFormatError, BufferCountError, BufferLengthError, BufferOverlapError, DirtyTailError and
     RangeError.
     """
     shape = StripeShape(code.k, code.m, length, block)
-    span = shape.span
-    rows = _data_rows(data, shape) if isinstance(data, list | tuple) else _split(data, shape)
-    fragments = [*rows, *_rows(parity, shape)]
-    apply = code.encoder(rows, fragments[code.k :])
+    copies = [(source, row) for source, row in zip(sources, data, strict=False) if source is not None]
+    rows = _data_rows(data, shape, [source is not None for source in sources])
+    fragments = [*rows, *_parity_rows(parity, shape)]
+    apply = _copying(copies, code.encoder(rows, fragments[code.k :]), shape.span)
     bind = active_checksum().bind
     updates = [(bind(fragment), shape.stored(i)) for i, fragment in enumerate(fragments)]
     table = np.zeros(shape.crc_count, "<u4")
     first = [shape.crc_index(i, 0) if stored else 0 for i, (_, stored) in enumerate(updates)]
-    for number, start in enumerate(range(0, span, block)):
-        crcs = _encode_block(apply, updates, start, min(start + block, span))
+    for number, start in enumerate(range(0, shape.span, block)):
+        crcs = _encode_block(apply, updates, start, min(start + block, shape.span))
         for i, (_, stored) in enumerate(updates):
             if start < stored:
                 table[first[i] + number] = crcs[i]
     return table.tobytes()
+
+
+def _copying(copies: Sequence[tuple[Array, Array]], encode: Apply, span: int) -> Apply:
+    """What copies a range of each source to its row, and then encodes it."""
+    for i, (source, _) in enumerate(copies):
+        check_buffer("source", i, source)
+        if source.size != span:
+            raise BufferLengthError("source", i, span, source.size)
+
+    def apply(start: int, stop: int) -> None:
+        for source, row in copies:
+            row[start:stop] = source[start:stop]
+        encode(start, stop)
+
+    return apply if copies else encode
 
 
 def _encode_block(apply: Apply, updates: list[tuple[Update, int]], start: int, stop: int) -> list[int]:
@@ -59,30 +80,19 @@ def _encode_block(apply: Apply, updates: list[tuple[Update, int]], start: int, s
     return crcs
 
 
-def _data_rows(data: Sequence[Array], shape: StripeShape) -> list[Array]:
+def _data_rows(data: Sequence[Array], shape: StripeShape, copied: Sequence[bool]) -> list[Array]:
     if len(data) != shape.k:
         raise BufferCountError("data", shape.k, len(data))
     for i, row in enumerate(data):
-        check_buffer("data", i, row)
+        check_buffer("data", i, row, output=i < len(copied) and copied[i])
         if row.size < shape.span:
             raise BufferLengthError("data", i, shape.span, row.size)
-        if row[shape.stored(i) : shape.span].any():
+        if not (i < len(copied) and copied[i]) and row[shape.stored(i) : shape.span].any():
             raise DirtyTailError(shape.stored(i), shape.span)
     return [row[: shape.span] for row in data]
 
 
-def _split(stripe: Array | Sequence[Array], shape: StripeShape) -> list[Array]:
-    check_buffer("stripe", 0, stripe)
-    assert isinstance(stripe, np.ndarray), "as was just checked"
-    span, padded = shape.span, shape.k * shape.span
-    if stripe.size < padded:
-        raise BufferLengthError("stripe", 0, padded, stripe.size)
-    if stripe[shape.length : padded].any():
-        raise DirtyTailError(shape.length, padded)
-    return [stripe[i * span : (i + 1) * span] for i in range(shape.k)]
-
-
-def _rows(parity: Sequence[Array] | Array, shape: StripeShape) -> list[Array]:
+def _parity_rows(parity: Sequence[Array] | Array, shape: StripeShape) -> list[Array]:
     if len(parity) != shape.m:
         raise BufferCountError("parity", shape.m, len(parity))
     for i, row in enumerate(parity, shape.k):

@@ -9,20 +9,16 @@ import torch
 from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPlanner, ReadItem
 
 from ckptstore.dcp.objects import to_torch_zip
+from ckptstore.dcp.pieces import address
 from ckptstore.dcp.sharing import Sharing, key_of_item
 from ckptstore.dcp.tensors import dtype_name, torch_dtype
 from ckptstore.errors import DtypeMismatch
 from ckptstore.load.plan import Request, Shard, box_runs
 from ckptstore.load.scatter import Destination, destination, staged_bytes
-from ckptstore.source import Address, Source, batches
+from ckptstore.source import Source, batches
 from manifests import TensorEntry
 
-__all__ = ["address_of", "deliver"]
-
-
-def address_of(item: ReadItem) -> Address:
-    """The chunk or object that an item reads from."""
-    return item.storage_index.fqn, tuple(item.storage_index.offset or ())
+__all__ = ["deliver"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +107,7 @@ def _deliver_shared(source: Source, wanted: Sequence[_Wanted], planner: LoadPlan
 
 
 def _all_wanted(source: Source, plan: LoadPlan, planner: LoadPlanner, cast: bool) -> list[_Wanted]:
-    places = source.locate([address_of(item) for item in plan.items])
+    places = source.locate([address(item.storage_index) for item in plan.items])
     found = zip(plan.items, places, strict=True)
     return [_wanted(planner, item, *place, cast) for item, place in found if item.type is LoadItemType.TENSOR]
 

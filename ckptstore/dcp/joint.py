@@ -15,10 +15,12 @@ from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPla
 from torch.futures import Future
 
 from ckptstore.config import Config
-from ckptstore.dcp.delivery import address_of
+from ckptstore.dcp.outline import Outline
+from ckptstore.dcp.pieces import address
 from ckptstore.dcp.reader import StoreReader
 from ckptstore.dcp.sharing import Key, Sharing, digest_of, key_of_item, share_out
 from ckptstore.events import Observer, ignore
+from ckptstore.opened import shared
 from ckptstore.source import Source
 from manifests import ShardReference
 
@@ -42,15 +44,20 @@ class _Handed:
 
 
 class JointReader(StoreReader):
-    """Reads the checkpoint of `source`, which on other ranks than 0 is an outline's. Goes with our own planner."""
+    """Reads what rank 0 has found, of which the others have the outline. Goes with our own planner."""
 
     def __init__(
-        self, config: Config, run: str, source: Source, group: dist.ProcessGroup | None, observer: Observer = ignore
+        self,
+        config: Config,
+        run: str,
+        found: Source | Outline,
+        group: dist.ProcessGroup | None,
+        observer: Observer = ignore,
     ) -> None:
         super().__init__(config, run=run, observer=observer)
         self.sharing = Sharing(group)
         """Of what every rank wants alike; without a group of ranks each reads everything it wants."""
-        self._given = source
+        self._found = found
         self._plan = LoadPlan([])
         self._keys: dict[bytes, Key] = {}
 
@@ -58,8 +65,10 @@ class JointReader(StoreReader):
         """Keep the reads, and ask rank 0 for what they need."""
         self._plan = plan
         numbers: set[int] = set()
-        if self._given.handed is not None:
-            numbers = {chunk.shard for chunk in self._given.chunks([address_of(item) for item in plan.items])}
+        if isinstance(self._found, Outline):
+            numbers = {
+                chunk.shard for chunk in self._source.chunks([address(item.storage_index) for item in plan.items])
+            }
         if self.sharing.group is not None:
             counts = Counter(key_of_item(item) for item in plan.items if item.type is LoadItemType.TENSOR)
             self._keys = {digest_of(key): key for key, count in counts.items() if count == 1}
@@ -71,7 +80,7 @@ class JointReader(StoreReader):
         asked: list[_Asked] = [plan.storage_data for plan in plans]
         common = frozenset.intersection(*(each.reads for each in asked))
         owners = share_out({digest: self._keys[digest] for digest in common}, len(plans))
-        shards = self._given.index.shards
+        shards = self._source.index.shards
         handed = [_Handed({number: shards[number] for number in each.shards}, owners) for each in asked]
         told = zip(plans, handed, strict=True)
         return [LoadPlan([], storage_data=each, planner_data=plan.planner_data) for plan, each in told]
@@ -79,10 +88,12 @@ class JointReader(StoreReader):
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
         """Read, verify, rebuild, deliver what this rank planned."""
         handed: _Handed = plan.storage_data
-        if self._given.handed is not None:
-            self._given.handed = handed.references
+        if isinstance(self._found, Outline):
+            self._source.references = handed.references
         self.sharing.owners = {self._keys[digest]: rank for digest, rank in handed.owners.items()}
         return self._deliver(self._plan, planner, self.sharing)
 
     def _open(self) -> Source:
-        return self._given
+        if isinstance(self._found, Outline):
+            return self._found.source(shared(self.config), self.observer)
+        return self._found

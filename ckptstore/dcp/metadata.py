@@ -4,7 +4,7 @@ A tensor that 16,384 ranks saved has as many chunks, and a rank that loads wants
 all of every tensor; ours asks for those that lie in what this rank has.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from ckptstore.dcp.layout import PlannerData
 from ckptstore.dcp.tensors import torch_dtype
 from ckptstore.dtypes import OBJECT
 from manifests import FORMAT, Index, TensorTable
+from manifests.table import Run
 
 __all__ = ["SavedTensor", "metadata_of"]
 
@@ -37,10 +38,7 @@ class SavedTensor(TensorStorageMetadata):
     def __getattr__(self, name: str) -> Any:
         if name != "chunks":
             raise AttributeError(name)
-        self.chunks: list[ChunkStorageMetadata] = []
-        for run in self._table.runs_of(self._position):
-            sizes = torch.Size(run.sizes)  # one for all chunks of a run: there may be a million
-            self.chunks += [ChunkStorageMetadata(torch.Size(start), sizes) for start in run.starts()]
+        self.chunks: list[ChunkStorageMetadata] = self._listed(lambda run: range(run.length))
         return self.chunks
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -48,12 +46,19 @@ class SavedTensor(TensorStorageMetadata):
 
     def within(self, boxes: Collection[tuple[Sequence[int], Sequence[int]]]) -> TensorStorageMetadata:
         """The same tensor with those chunks alone that have something in common with a box (offsets, sizes)."""
+
+        def overlapping(run: Run) -> Sequence[int]:
+            return sorted({at for offsets, extent in boxes for at in run.overlapping(offsets, extent)})
+
+        return TensorStorageMetadata(self.properties, self.size, self._listed(overlapping))
+
+    def _listed(self, chosen: Callable[[Run], Iterable[int]]) -> list[ChunkStorageMetadata]:
+        """The chunks of each run that are `chosen`, in the table's order."""
         chunks: list[ChunkStorageMetadata] = []
         for run in self._table.runs_of(self._position):
-            sizes = torch.Size(run.sizes)
-            near = {at for offsets, extent in boxes for at in run.overlapping(offsets, extent)}
-            chunks += [ChunkStorageMetadata(torch.Size(start), sizes) for start in run.starts(sorted(near))]
-        return TensorStorageMetadata(self.properties, self.size, chunks)
+            sizes = torch.Size(run.sizes)  # one for all chunks of a run: there may be a million
+            chunks += [ChunkStorageMetadata(torch.Size(start), sizes) for start in run.starts(chosen(run))]
+        return chunks
 
 
 def metadata_of(index: Index) -> Metadata:

@@ -27,10 +27,14 @@ def address(index: MetadataIndex) -> Address:
 
 @dataclass
 class Pieces:
-    """What one rank writes: the items of its plan as pieces, and where their bytes come from."""
+    """What one rank writes: the items of its plan as pieces, and where their bytes come from.
+
+    `private`: the state is a copy that nobody else knows of.
+    """
 
     planner: SavePlanner
     allow_pickle: bool = False
+    private: bool = False
 
     def of(self, items: Iterable[WriteItem]) -> list[Piece]:
         """One piece an item. Byte objects are encoded here; `UnsupportedValue` names what can't be stored."""
@@ -64,7 +68,7 @@ class Pieces:
             nbytes=nbytes_of(dtype, plan.chunk.sizes),
             global_shape=tuple(plan.size),
             range=tuple(plan.chunk.offsets),
-            stays=lies_flat(tensor),
+            stays=self.private and lies_flat(tensor),
         )
 
     def _resolve(self, item: WriteItem) -> torch.Tensor:

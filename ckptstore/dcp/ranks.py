@@ -1,5 +1,6 @@
 """What one rank does in a save, and the small report of it that travels to rank 0."""
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from torch.distributed.checkpoint.storage import WriteResult
 import erasure
 from ckptstore.commit import shard_saver
 from ckptstore.dcp.pieces import Pieces, address
+from ckptstore.dcp.replicas import Held
 from ckptstore.deadline import Deadline
 from ckptstore.events import Observer, ignore
 from ckptstore.opened import Opened
@@ -48,12 +50,14 @@ class RankSave:
     called: str | None = None
     items: list[WriteItem] = field(default_factory=list)
     allow_pickle: bool = False
+    private: bool = False
     observer: Observer = ignore
     deadline: Deadline = field(default_factory=Deadline)
+    _token: bytes = field(default_factory=lambda: secrets.token_bytes(8))
 
     def write(self, plan: SavePlan, planner: SavePlanner) -> list[WriteResult]:
         """Write the shard (or shards, where one header can't hold all names); results in no particular order."""
-        pieces = Pieces(planner, self.allow_pickle)
+        pieces = Pieces(planner, self.allow_pickle, self.private)
         mine = pieces.of(plan.items)
         report = RankReport(rank=self.rank, called=self.called, digests=self._digests(plan, pieces, mine))
         results: list[WriteResult] = []
@@ -63,18 +67,20 @@ class RankSave:
             results += [_result(piece, number) for piece in group]
         return [WriteResult(MetadataIndex(""), 0, msgspec.msgpack.encode(report)), *results]
 
-    def plain_keys(self) -> frozenset[str]:
+    def held(self) -> Held:
         """Of what it planned, what another rank may hold under the same key: all that is no shard of a tensor."""
-        return frozenset(item.index.fqn for item in self.items if _is_plain(item))
+        return Held(self._token, frozenset(item.index.fqn for item in self.items if _is_plain(item)))
 
     def _digests(self, plan: SavePlan, pieces: Pieces, mine: list[Piece]) -> dict[str, int]:
         """CRC32C of what other ranks hold as well: those that differ under one key mustn't pass unnoticed.
 
-        Rank 0 has said in `plan.storage_data` which keys those are; where it couldn't, of everything plain.
+        Rank 0 has said which keys those are. Of everything plain where it couldn't, or where DCP takes a plan that it
+        cached, with what rank 0 said of an earlier save.
         """
         if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
             return {}
-        keys = self.plain_keys() if plan.storage_data is None else plan.storage_data
+        told = plan.storage_data
+        keys = told.keys if isinstance(told, Held) and told.token == self._token else self.held().keys
         written = {address(item.index) for item in plan.items}
         compared = [item for item in self.items if _is_plain(item) and item.index.fqn in keys]
         elsewhere = [item for item in compared if address(item.index) not in written]

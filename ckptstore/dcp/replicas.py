@@ -7,6 +7,7 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torch.distributed.checkpoint.planner import SavePlan, WriteItem
@@ -14,7 +15,7 @@ from torch.distributed.checkpoint.planner import SavePlan, WriteItem
 if TYPE_CHECKING:
     from torch.distributed.checkpoint.metadata import MetadataIndex
 
-__all__ = ["held_by_several", "without_replicas"]
+__all__ = ["Held", "held_by_several", "without_replicas"]
 
 
 def without_replicas(plans: Sequence[SavePlan]) -> list[SavePlan]:
@@ -38,16 +39,26 @@ def without_replicas(plans: Sequence[SavePlan]) -> list[SavePlan]:
     ]
 
 
-def held_by_several(plans: Sequence[SavePlan]) -> list[SavePlan]:
-    """The plans, each with those of the keys it came with (in `storage_data`) that another rank holds as well.
+@dataclass(frozen=True)
+class Held:
+    """Keys that a rank holds, or that others hold as well, in the save that drew `token`."""
 
-    Where one says nothing of its keys, as a plan sent empty because it was cached, nobody is told anything.
+    token: bytes
+    keys: frozenset[str]
+
+
+def held_by_several(plans: Sequence[SavePlan]) -> list[SavePlan]:
+    """The plans, each with those of the keys it came with (`Held`, in `storage_data`) that another rank holds as well.
+
+    Nobody is told anything where a planner has dropped what one came with.
     """
-    if any(plan.storage_data is None for plan in plans):
+    held = [plan.storage_data for plan in plans if isinstance(plan.storage_data, Held)]
+    if len(held) < len(plans):
         return [dataclasses.replace(plan, storage_data=None) for plan in plans]
-    holders = Counter(key for plan in plans for key in plan.storage_data)
+    holders = Counter(key for each in held for key in each.keys)
     several = {key for key, count in holders.items() if count > 1}
-    return [dataclasses.replace(plan, storage_data=frozenset(several & plan.storage_data)) for plan in plans]
+    told = [Held(each.token, frozenset(several & each.keys)) for each in held]
+    return [dataclasses.replace(plan, storage_data=each) for plan, each in zip(plans, told, strict=True)]
 
 
 def _size(item: WriteItem) -> int:

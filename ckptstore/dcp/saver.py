@@ -97,7 +97,8 @@ class Saver:
         under_way = SaveUnderWay(self._named(step, name))
 
         def save() -> Manifest:
-            return save_state(self.config, self.run, staged, step=step, name=name, ranks=self._ranks, **options)
+            about = {"step": step, "name": name, "private": True, **options}
+            return save_state(self.config, self.run, staged, ranks=self._ranks, **about)
 
         future = self._thread.submit(wrap, save)
         future.add_done_callback(lambda done: under_way.end(done.exception()))

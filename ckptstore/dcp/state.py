@@ -1,7 +1,7 @@
 """What `run.save` and `run.load` do: torch's DCP with our planners, our storage, and our errors."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -40,12 +40,18 @@ def save_state(
     user: dict[str, Any] | None = None,
     ranks: Ranks,
     group: dist.ProcessGroup | None = None,
+    private: bool = False,
     observer: Observer = ignore,
 ) -> Manifest:
-    """Save on every rank and commit on rank 0; every rank gets the manifest. `group`: instead of that of `ranks`."""
+    """Save on every rank and commit on rank 0; every rank gets the manifest. `group`: instead of that of `ranks`.
+
+    `private`: nobody changes the state until the save has ended.
+    """
     check_state(state)
     checkpoint_id = f"step-{step}" if name is None and step is not None else name
-    writer = StoreWriter(config, run=run, step=step, user=user, observer=observer, reached=ranks.reached)
+    writer = StoreWriter(
+        config, run=run, step=step, user=user, private=private, observer=observer, reached=ranks.reached
+    )
     with own_errors(), nullcontext(group) if group else ranks.together() as chosen:
         metadata = state_dict_saver.save(
             state,
@@ -72,9 +78,9 @@ def load_state(
     """Load in place on every rank what rank 0 decides on."""
     if not isinstance(state, dict):
         raise UsageError(f"a state to load into is a dict, not {type(state).__name__}", hint="run.load(state := {})")
-    source = _decide(config, run, selector, group, observer)
+    found = _decide(config, run, selector, group, observer)
     planner = CheckpointLoadPlanner(state, strict=strict, allow_cast=allow_cast)
-    reader = JointReader(config, run, source, sharing_group(group), observer)
+    reader = JointReader(config, run, found, sharing_group(group), observer)
     with own_errors():
         state_dict_loader.load(  # into nothing: the planner fills the state, DCP only keys that are there already
             {}, storage_reader=reader, planner=planner, process_group=group, no_dist=not is_distributed()
@@ -92,24 +98,46 @@ def check_state(state: Any) -> None:
 
 def _decide(
     config: Config, run: str, selector: Selector, group: dist.ProcessGroup | None, observer: Observer
-) -> Source:
-    """Rank 0 reads the history and the index; the others take its outline, or raise what it raised."""
-    opened = shared(config)
+) -> Source | Outline:
+    """Rank 0 reads the history and the index; the others take its outline, or raise what it raised.
+
+    Nothing is opened on those here: a rank that can't must tell so where the others listen, as DCP's own steps do.
+    """
     if not is_distributed():
-        return Source.open(opened, select(opened, run, selector), observer)
-    source: Source | None = None
-    answer: list[Outline | CkptStoreError | None] = [None]
+        return _chosen(config, run, selector, observer)
     if dist.get_rank(group) == 0:
-        try:
-            source = Source.open(opened, select(opened, run, selector), observer)
-            answer[0] = Outline.of(source.manifest, source.index)
-        except CkptStoreError as error:
-            answer[0] = error
-    dist.broadcast_object_list(answer, src=dist.get_global_rank(group, 0) if group else 0, group=group)
+        return _told_to_all(lambda: _chosen(config, run, selector, observer), group)
+    answer: list[Outline | CkptStoreError | None] = [None]
+    _broadcast(answer, group)
     if isinstance(answer[0], CkptStoreError):
         raise answer[0]
     assert answer[0] is not None, "rank 0 decided"
-    return source or answer[0].source(opened, observer)
+    return answer[0]
+
+
+def _chosen(config: Config, run: str, selector: Selector, observer: Observer) -> Source:
+    opened = shared(config)
+    return Source.open(opened, select(opened, run, selector), observer)
+
+
+def _told_to_all(choose: Callable[[], Source], group: dist.ProcessGroup | None) -> Source:
+    """On rank 0: what is chosen. The others wait for it, so they are told of whatever goes wrong."""
+    try:
+        source = choose()
+        answer = Outline.of(source.manifest, source.index)
+    except CkptStoreError as error:
+        _broadcast([error], group)
+        raise
+    except BaseException as error:
+        _broadcast([CkptStoreError(f"rank 0 failed before it had chosen a checkpoint: {error!r}")], group)
+        raise
+    _broadcast([answer], group)
+    return source
+
+
+def _broadcast(answer: list[Any], group: dist.ProcessGroup | None) -> None:
+    """Rank 0's to all."""
+    dist.broadcast_object_list(answer, src=dist.get_global_rank(group, 0) if group else 0, group=group)
 
 
 @contextmanager

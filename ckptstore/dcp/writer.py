@@ -48,6 +48,7 @@ class StoreWriter(StorageWriter):
         step: int | None = None,
         user: dict[str, Any] | None = None,
         allow_pickle: bool = False,
+        private: bool = False,
         observer: Observer = ignore,
         reached: Callable[[Step], None] = lambda _step: None,
     ) -> None:
@@ -57,6 +58,8 @@ class StoreWriter(StorageWriter):
         self.step = step
         self.user = user or {}
         self.allow_pickle = allow_pickle
+        self.private = private
+        """Whether the states saved are copies that nobody changes meanwhile: they are put from where they are."""
         self.observer = observer
         self.reached = reached
         """Told on this rank how far the save is."""
@@ -66,7 +69,7 @@ class StoreWriter(StorageWriter):
         """On rank 0 after a save: what was committed."""
 
     def __getstate__(self) -> dict[str, Any]:
-        settings = {"config", "run", "step", "user", "allow_pickle", "job", "checkpoint_id"}
+        settings = {"config", "run", "step", "user", "allow_pickle", "private", "job", "checkpoint_id"}
         return {name: value for name, value in self.__dict__.items() if name in settings}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -91,6 +94,7 @@ class StoreWriter(StorageWriter):
             places,
             called=str(name),
             allow_pickle=self.allow_pickle,
+            private=self.private,
             observer=self.observer,
             deadline=Deadline(OWN_PART * self.config.save_timeout),
         )
@@ -110,7 +114,7 @@ class StoreWriter(StorageWriter):
             self._items = list(plan.items)
         self._rank.items = getattr(self, "_items", [])
         self.reached(Step.PLANNED)
-        return dataclasses.replace(plan, storage_data=self._rank.plain_keys())
+        return dataclasses.replace(plan, storage_data=self._rank.held())
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
         """On rank 0: the save begins. Tells each rank which of its keys others hold as well."""

@@ -1,6 +1,6 @@
 """One shard on its way out: stripes are filled, encoded and digested while hot, and their fragments uploaded.
 
-    fragments of the state → encode + CRC → n puts      each stripe has a buffer of its own; the window bounds them
+    copy of the state, encode + CRC → n puts      each stripe has a buffer of its own; the window bounds them
 
 The save goes on while what is stored survives as many losses as it must.
 """
@@ -87,15 +87,14 @@ class _Shard:
             self._check_living()
             shape = self._shape(length)
             buffer = self._buffer(shape.n * shape.span)
-            rows = [buffer[i * shape.span : (i + 1) * shape.span] for i in range(shape.n)]
             try:
-                data = [filler.take(shape.stored(i), rows[i]) for i in range(shape.k)]
-                fragments = [*data, *rows[shape.k :]]
-                stripe = self._encode(fragments, offset, shape)
+                fragments, crc = self._encode(filler, shape, buffer)
             except BaseException:
                 self.saver.buffers.give(buffer)
                 raise
-            self._send(stripe, shape, fragments, buffer)
+            at: list[int | None] = [None] * shape.n
+            self.stripes.append(Stripe(offset=offset, length=length, stored_length=length, at=at, crc=crc))
+            self._send(shape, fragments, at, buffer)
 
     def finish(self) -> None:
         """Wait for the puts, as long as the save may take. Raises `SaveStalled`."""
@@ -113,13 +112,18 @@ class _Shard:
         message = f"rank {self.rank} gave up its part of the save after {self.saver.deadline.seconds:.0f} s: {why}"
         return SaveStalled(message, hint="run: ckpt doctor", rank=self.rank)
 
-    def _encode(self, fragments: Sequence[Bytes], offset: int, shape: erasure.StripeShape) -> Stripe:
-        crc = erasure.encode_stripe(self.saver.code, fragments[: shape.k], shape.length, fragments[shape.k :])
-        return Stripe(offset=offset, length=shape.length, stored_length=shape.length, at=[None] * shape.n, crc=crc)
+    def _encode(self, filler: Filler, shape: erasure.StripeShape, buffer: Bytes) -> tuple[list[Bytes], bytes]:
+        """The stripe's fragments, in the buffer or where the state keeps them, and its CRC table."""
+        rows = [buffer[i * shape.span : (i + 1) * shape.span] for i in range(shape.n)]
+        data, parity = [filler.take(shape.stored(i), rows[i]) for i in range(shape.k)], rows[shape.k :]
+        found, sources = [row for row, _ in data], [source for _, source in data]
+        crc = erasure.encode_stripe(self.saver.code, found, shape.length, parity, sources=sources)
+        return [*found, *parity], crc
 
-    def _send(self, stripe: Stripe, shape: erasure.StripeShape, fragments: Sequence[Bytes], buffer: Bytes) -> None:
-        number = len(self.stripes)
-        self.stripes.append(stripe)
+    def _send(
+        self, shape: erasure.StripeShape, fragments: Sequence[Bytes], at: list[int | None], buffer: Bytes
+    ) -> None:
+        number = len(self.stripes) - 1
         parts = [
             (paths.fragment(self.saver.run, self.shard_id, number, i), fragment.data[: shape.stored(i)])
             for i, fragment in enumerate(fragments)
@@ -129,7 +133,7 @@ class _Shard:
             self.saver.buffers.give(buffer)
             self.saver.observer(Progress("save", shape.length, self.stream.length))
 
-        self.uploads.send(parts, place_stripe(self.shard_id, number, shape.n, self.saver.places), stripe.at, done)
+        self.uploads.send(parts, place_stripe(self.shard_id, number, shape.n, self.saver.places), at, done)
 
     def _check_living(self) -> None:
         """Stop at once when what failed puts the goal out of reach: the rest would be written for nothing."""

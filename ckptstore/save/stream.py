@@ -26,7 +26,7 @@ __all__ = ["Piece", "Stream", "check_name", "lay_out", "split"]
 class Piece:
     """A tensor, a chunk of one, or a byte object, stored under `fqn`. `key` is whatever the caller finds it by.
 
-    `stays`: its bytes are where the state has them, and nobody changes them until the save has ended.
+    `stays`: its bytes are the save's own, and nobody changes them until it has ended.
     """
 
     key: Any

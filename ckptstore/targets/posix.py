@@ -56,8 +56,9 @@ ERRORS: dict[int, tuple[type[TargetError], str]] = {
 }
 """What an errno means. Any other is `TargetUnavailable`: worth another try if it is one of `PASSING`."""
 
-TURN = 0.1  # seconds: 64 MiB are in the page cache by then
-_WRITERS = threading.BoundedSemaphore(os.cpu_count() or 1)
+MUCH = 1 << 20  # bytes, which take a few tenths of a millisecond
+TURN = 0.1  # seconds, in which 64 MiB are in the page cache
+_WRITERS = threading.BoundedSemaphore(len(os.sched_getaffinity(0)))
 
 PASSING = {errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE}
 """Errors that end when something else does. A disk's EIO does not: a bad sector would be read for half a minute."""
@@ -188,7 +189,7 @@ def kinds(folder: int, prefix: str, skip: str = "") -> Iterator[tuple[str, str]]
 
 def write_fully(file: int, pieces: Sequence[memoryview]) -> None:
     """Write all bytes: one call takes at most 2 GiB on Linux, and may take fewer anywhere."""
-    with _turn():
+    with _turn(sum(map(len, pieces))):
         for piece in pieces:
             done = 0
             while done < len(piece):
@@ -196,18 +197,28 @@ def write_fully(file: int, pieces: Sequence[memoryview]) -> None:
 
 
 @contextmanager
-def _turn() -> Iterator[None]:
-    """Let as many write as there are cores: copying into the page cache is work of the CPU.
+def _turn(nbytes: int) -> Iterator[None]:
+    """Let as many write much as there are cores: copying into the page cache is work of the CPU.
 
-    Sixteen at once take the cores from the thread that encodes: on two, a save took a tenth longer. A disk that holds
-    writers up holds up nobody else: nobody waits for a turn longer than TURN.
+    Sixteen at once take the cores from the thread that encodes: on two, a save took a tenth longer. Where slow disks
+    hold writers up, the others wait for a turn no longer than TURN.
     """
-    has_turn = _WRITERS.acquire(timeout=TURN)
+    writers = _WRITERS
+    has_turn = nbytes >= MUCH and writers.acquire(timeout=TURN)
     try:
         yield
     finally:
         if has_turn:
-            _WRITERS.release()
+            writers.release()
+
+
+def _new_writers() -> None:
+    """In a forked child: the threads that had turns in the parent aren't here to give them back."""
+    global _WRITERS  # noqa: PLW0603
+    _WRITERS = threading.BoundedSemaphore(len(os.sched_getaffinity(0)))
+
+
+os.register_at_fork(after_in_child=_new_writers)
 
 
 def read_fully(file: int, into: memoryview, start: int) -> int:

@@ -11,7 +11,7 @@ from torch.distributed.checkpoint.metadata import Metadata, MetadataIndex, Tenso
 from torch.distributed.checkpoint.planner_helpers import create_read_items_for_chunk_list
 
 from ckptstore.dcp.metadata import SavedTensor, metadata_of
-from ckptstore.dcp.outline import Ascending, Outline
+from ckptstore.dcp.outline import Outline, Stepwise
 from manifests import Index, Reference, ShardReference, TableBuilder, paths
 from manifests.testing import save_manifest
 
@@ -39,14 +39,22 @@ def outline_of(index: Index) -> Outline:
     return pickle.loads(pickle.dumps(Outline.of(manifest, index)))
 
 
-@given(st.lists(st.one_of(st.integers(0, 9), st.integers(0, 1 << 40))))
+@given(st.lists(st.one_of(st.integers(0, 9), st.integers(0, 1 << 40))).map(lambda found: found + found[::2]))
 def test_a_column_comes_out_as_it_went_in(numbers):
-    column = pickle.loads(pickle.dumps(Ascending(numbers)))
+    column = pickle.loads(pickle.dumps(Stepwise(numbers)))
     assert list(column) == numbers
     assert len(column) == len(numbers)
     assert column[1:-1] == numbers[1:-1]
+    assert [column[-i] for i in range(1, len(numbers) + 1)] == numbers[::-1]
     with pytest.raises(IndexError):
         column[len(numbers)]
+
+
+def test_columns_of_even_steps_are_small_whatever_their_length():
+    rows = [list(range(0, 4096, 8)) * 100, list(range(4096)) * 3, [7] * 5000]
+    for numbers in rows:
+        assert list(Stepwise(numbers)) == numbers
+        assert len(pickle.dumps(Stepwise(numbers))) < 3000
 
 
 def test_an_outline_does_not_grow_with_the_job():

@@ -7,13 +7,18 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 from torch.distributed.checkpoint.state_dict_saver import AsyncCheckpointerType
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 import ckptstore
 from ckptstore.dcp import StoreReader, StoreWriter, sharing
+from ckptstore.dcp import joint as joint_room
+from ckptstore.dcp import state as state_room
 from ckptstore.dcp.ranks import RankSave
 from ckptstore.errors import (
+    CkptStoreError,
+    ConfigError,
     CorruptError,
     IncompleteSave,
     NotFoundError,
@@ -325,6 +330,58 @@ def shared_state_that_the_window_does_not_hold_comes_in_groups(ranks: Ranks) -> 
     run.load(state, step=1)
 
 
+def a_rank_that_cannot_open_the_store_keeps_nobody_waiting(ranks: Ranks) -> None:
+    """Whichever it is: its error is everybody's, at once, and the next load works."""
+    run = ranks.run("o69")
+    state = {"w": distribute_tensor(torch.zeros(400, 1000), ranks.meshes[WORLD], [Shard(0)])}
+    for broken, room in ((0, state_room), (2, joint_room)):
+        opening = room.shared
+        if ranks.rank == broken:
+            room.shared = _not_to_be_opened
+        began = time.monotonic()
+        try:
+            with pytest.raises(ConfigError, match="two targets in one place"):
+                run.load(state, step=1)
+        finally:
+            room.shared = opening
+        assert time.monotonic() - began < 10
+        dist.barrier()
+    run.load(state, step=1)
+
+
+def _not_to_be_opened(config):
+    raise ConfigError("two targets in one place", key="targets")
+
+
+def what_fails_rank_0_in_no_way_we_know_fails_all_at_once(ranks: Ranks) -> None:
+    outline = state_room.Outline.of
+    if ranks.rank == 0:
+        state_room.Outline.of = staticmethod(lambda *_: 1 / 0)
+    try:
+        with pytest.raises(ZeroDivisionError if ranks.rank == 0 else CkptStoreError, match="division by zero"):
+            ranks.run("o69").load({"w": torch.zeros(400, 1000)}, step=1)
+    finally:
+        state_room.Outline.of = outline
+    dist.barrier()
+
+
+def replicas_that_differ_are_refused_under_plans_that_dcp_cached(ranks: Ranks) -> None:
+    """What rank 0 said of an earlier save, of which the cached plan tells still, counts for nothing."""
+    writer = StoreWriter(ranks.config, run="cached")
+    mine = {"big": torch.arange(100.0)} if ranks.rank == 0 else {}
+    alone = {"x": torch.full((10,), 1.0)} if ranks.rank == 1 else {}
+
+    def save(state: dict, name: str) -> None:
+        planner = DefaultSavePlanner(enable_plan_caching=True)
+        dcp.save(state, storage_writer=writer, checkpoint_id=name, planner=planner)
+
+    save({**mine, **alone}, "step-1")
+    with pytest.raises(ReplicaMismatch) as caught, own_error():
+        save({**mine, "x": torch.full((10,), float(ranks.rank))}, "step-2")
+    assert caught.value.key == "x"
+    dist.barrier()
+
+
 CHECKS = [
     ranks_that_are_out_of_step_are_told_so_and_nothing_is_saved,
     ranks_that_are_out_of_step_under_stock_planners_too,
@@ -342,6 +399,9 @@ CHECKS = [
     background_saves_beside_the_training_loops_collectives,
     what_rank_0_does_not_find_no_rank_finds,
     async_saves_of_both_kinds,
+    a_rank_that_cannot_open_the_store_keeps_nobody_waiting,
+    what_fails_rank_0_in_no_way_we_know_fails_all_at_once,
+    replicas_that_differ_are_refused_under_plans_that_dcp_cached,
 ]
 
 

@@ -29,7 +29,7 @@ def encode(code, payload: bytes, block):
     stripe = np.zeros(code.k * shape.span, np.uint8)
     stripe[: len(payload)] = np.frombuffer(payload, np.uint8) if payload else []
     fragments = np.full((code.n, shape.span), 0x33, np.uint8)
-    table = encode_stripe(code, stripe, len(payload), fragments[code.k :], block)
+    table = encode_stripe(code, stripe.reshape(code.k, -1), len(payload), fragments[code.k :], block)
     fragments[: code.k] = stripe.reshape(code.k, shape.span)
     return shape, fragments, np.frombuffer(table, "<u4").tolist()
 
@@ -98,63 +98,80 @@ def test_o17_a_whole_megabyte_block_and_one_byte():
 
 def test_reused_buffers_may_be_longer_than_the_stripe():
     code, payload = Code(4, 2), random_bytes(103)
-    stripe = np.full(400, 0x99, np.uint8)
-    stripe[:103], stripe[103:104] = payload, 0
-    parity = [np.full(100, 0x99, np.uint8) for _ in range(2)]
-    table = encode_stripe(code, stripe, 103, parity, block=10)
+    rows = [np.full(100, 0x99, np.uint8) for _ in range(6)]
+    for i, row in enumerate(rows[:4]):
+        row[:26] = 0
+        row[: min(26, 103 - 26 * i)] = payload[26 * i : 26 * (i + 1)]
+    table = encode_stripe(code, rows[:4], 103, rows[4:], block=10)
     _, crcs = reference_stripe(payload.tobytes(), 4, 2, 10)
     assert np.frombuffer(table, "<u4").tolist() == crcs
-    assert all((row[26:] == 0x99).all() for row in parity)
+    assert all((row[26:] == 0x99).all() for row in rows)
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.integers(1, 6), st.integers(0, 4), st.integers(0, 3000), st.integers(1, 700))
-def test_data_fragments_may_lie_anywhere(k, m, length, block):
+@given(st.integers(1, 6), st.integers(0, 4), st.integers(0, 3000), st.integers(1, 700), st.data())
+def test_data_fragments_lie_anywhere_or_are_copied_from_anywhere(k, m, length, block, data):
     payload, shape = random_bytes(length, seed=length), StripeShape(k, m, length, block)
     rows = [np.zeros(shape.span + i, np.uint8) for i in range(k)]
     for i, row in enumerate(rows):
         row[: shape.stored(i)] = payload[i * shape.span :][: shape.stored(i)]
         row[shape.span :] = 0x99
-        row.flags.writeable = False
+    copied = data.draw(st.lists(st.booleans(), max_size=k))
+    sources = [rows[i][: shape.span].copy() if is_copied else None for i, is_copied in enumerate(copied)]
+    for row, source in zip(rows, sources, strict=False):
+        if source is not None:
+            row[: shape.span] = 0x77
     parity = np.full((m, shape.span), 0x33, np.uint8)
-    table = encode_stripe(Code(k, m), rows, length, parity, block)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("erasure.fused._STEP", data.draw(st.integers(1, 400)))
+        table = encode_stripe(Code(k, m), rows, length, parity, block, sources=sources)
     stored, crcs = reference_stripe(payload.tobytes(), k, m, block)
-    assert [row.tobytes() for row in parity] == stored[k:]
+    assert [row[: shape.stored(i)].tobytes() for i, row in enumerate([*rows, *parity])] == stored
     assert np.frombuffer(table, "<u4").tolist() == crcs
 
 
 def test_the_table_is_little_endian():
-    table = encode_stripe(Code(1, 0), np.frombuffer(b"123456789", np.uint8), 9, [])
+    table = encode_stripe(Code(1, 0), [np.frombuffer(b"123456789", np.uint8)], 9, [])
     assert table == (0xE3069283).to_bytes(4, "little")
 
 
 def test_an_empty_stripe_has_an_empty_table():
-    assert encode_stripe(Code(4, 2), np.empty(0, np.uint8), 0, np.empty((2, 0), np.uint8)) == b""
+    assert encode_stripe(Code(4, 2), np.empty((4, 0), np.uint8), 0, np.empty((2, 0), np.uint8)) == b""
 
 
-STRIPE = np.zeros(40, np.uint8)
+ROWS, PARITY = np.zeros((4, 10), np.uint8), np.zeros((2, 10), np.uint8)
+ROW = ROWS[0]
 
 
 @pytest.mark.parametrize(
-    ("stripe", "length", "parity", "error", "text"),
+    ("rows", "length", "parity", "error", "text"),
     [
-        (STRIPE[:39], 37, np.zeros((2, 10), np.uint8), BufferLengthError, "39 bytes where 40"),
-        (STRIPE, 40, np.zeros((3, 10), np.uint8), BufferCountError, "2 parity buffers are needed, 3"),
-        (STRIPE, 40, np.zeros((2, 9), np.uint8), BufferLengthError, "parity buffer 4 has 9 bytes where 10"),
-        (STRIPE, 40, [STRIPE[:10], np.zeros(10, np.uint8)], BufferOverlapError, "overlaps"),
-        (STRIPE, 40, [b"0123456789"] * 2, BufferFormatError, "a bytes"),
-        (STRIPE.tobytes(), 40, np.zeros((2, 10), np.uint8), BufferFormatError, "stripe buffer 0 .*a bytes"),
-        (STRIPE + 1, 37, np.zeros((2, 10), np.uint8), DirtyTailError, "37 to 39 must be zero"),
-        (STRIPE, -1, np.zeros((2, 10), np.uint8), RangeError, "-1"),
-        ([STRIPE[:10]] * 3, 40, np.zeros((2, 10), np.uint8), BufferCountError, "4 data buffers are needed, 3"),
-        ([STRIPE[:10], *[STRIPE[:9]] * 3], 40, np.zeros((2, 10), np.uint8), BufferLengthError, "data buffer 1 has 9"),
-        ([*[STRIPE[:10]] * 3, STRIPE[:10] + 1], 37, np.zeros((2, 10), np.uint8), DirtyTailError, "7 to 9 must be"),
-        ([b"0123456789"] * 4, 40, np.zeros((2, 10), np.uint8), BufferFormatError, "data buffer 0 .*a bytes"),
+        (ROWS, 40, np.zeros((3, 10), np.uint8), BufferCountError, "2 parity buffers are needed, 3"),
+        (ROWS, 40, np.zeros((2, 9), np.uint8), BufferLengthError, "parity buffer 4 has 9 bytes where 10"),
+        (ROWS, 40, [ROW, PARITY[0]], BufferOverlapError, "overlaps"),
+        (ROWS, 40, [b"0123456789"] * 2, BufferFormatError, "a bytes"),
+        (ROWS, -1, PARITY, RangeError, "-1"),
+        (ROWS[:3], 40, PARITY, BufferCountError, "4 data buffers are needed, 3"),
+        ([ROW, *[ROW[:9]] * 3], 40, PARITY, BufferLengthError, "data buffer 1 has 9"),
+        (ROWS + 1, 37, PARITY, DirtyTailError, "7 to 9 must be zero"),
+        ([b"0123456789"] * 4, 40, PARITY, BufferFormatError, "data buffer 0 .*a bytes"),
     ],
 )
-def test_wrong_arguments_are_refused_with_the_numbers(stripe, length, parity, error, text):
+def test_wrong_arguments_are_refused_with_the_numbers(rows, length, parity, error, text):
     with pytest.raises(error, match=text):
-        encode_stripe(Code(4, 2), stripe, length, parity)
+        encode_stripe(Code(4, 2), rows, length, parity)
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "text"),
+    [
+        (ROW[:9].copy(), BufferLengthError, "source buffer 0 has 9 bytes where 10"),
+        (b"0123456789", BufferFormatError, "source"),
+    ],
+)
+def test_wrong_sources_are_refused(source, error, text):
+    with pytest.raises(error, match=text):
+        encode_stripe(Code(4, 2), ROWS.copy(), 40, PARITY.copy(), sources=[source])
 
 
 @given(st.binary(max_size=300), st.integers(0, 300), st.integers(0, 300))
@@ -198,7 +215,7 @@ def test_checksums_beyond_one_library_call(monkeypatch):
     ("call", "error", "text"),
     [
         (lambda: crc32c("text"), BufferFormatError, "a str"),
-        (lambda: crc32c(STRIPE[::2]), BufferFormatError, "strided"),
+        (lambda: crc32c(ROW[::2]), BufferFormatError, "strided"),
         (lambda: crc32c(b"", 1 << 32), RangeError, "4294967296"),
         (lambda: crc32c(b"", -1), RangeError, "-1"),
         (lambda: block_crcs(b"abc", 0), RangeError, "block size"),

@@ -28,7 +28,7 @@ def test_stripes(kernel, golden):
     shape = StripeShape(k, m, len(payload), golden["block"])
     stripe = np.frombuffer(payload.ljust(k * shape.span, b"\0"), np.uint8)
     parity = np.empty((m, shape.span), np.uint8)
-    table = encode_stripe(Code(k, m, kernel=kernel), stripe, len(payload), parity, golden["block"])
+    table = encode_stripe(Code(k, m, kernel=kernel), stripe.reshape(k, -1), len(payload), parity, golden["block"])
     fragments = [stripe[i * shape.span :][: shape.stored(i)].tobytes() for i in range(k)]
     assert fragments + [row.tobytes() for row in parity] == [b64decode(f) for f in golden["fragments"]]
     assert table == b64decode(golden["crc"])

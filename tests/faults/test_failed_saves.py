@@ -218,3 +218,28 @@ def test_a_store_closed_under_a_load_refuses_it_in_words_and_opens_again(faulty)
     assert "closed by another thread" in str(outcomes[0])
     faulty.store.close()
     assert faulty.run.verify(read_data=True).exit_code == 0
+
+
+@pytest.mark.parametrize("save", ["save", "save_async"])
+def test_a_state_that_changes_while_it_is_saved_is_stored_as_it_is_digested(tmp_path, save):
+    """Another thread trains on meanwhile: what is stored may be of two moments, and it loads all the same."""
+    run = ckptstore.open(make_store(tmp_path, "abc", "2+1", "256KiB").config).run("r")
+    tensor, done = torch.zeros(2 << 20, dtype=torch.int32), threading.Event()
+
+    def train() -> None:
+        while not done.is_set():
+            tensor.add_(1)
+
+    trainer = threading.Thread(target=train)
+    trainer.start()
+    try:
+        for step in range(3):
+            saved = getattr(run, save)({"w": tensor}, step=step)
+            if save == "save_async":
+                saved.result()
+    finally:
+        done.set()
+        trainer.join()
+    for step in range(3):
+        run.load({"w": torch.zeros_like(tensor)}, step=step)
+    assert run.verify(read_data=True).exit_code == 0

@@ -51,7 +51,7 @@ def write_stripe(root: Path, code: erasure.Code, number: int, data: bytes, offse
     buffer = np.zeros(code.n * shape.span, np.uint8)
     buffer[: len(data)] = np.frombuffer(data, np.uint8)
     rows = [buffer[i * shape.span : (i + 1) * shape.span] for i in range(code.n)]
-    crc = erasure.encode_stripe(code, buffer[: code.k * shape.span], len(data), rows[code.k :], BLOCK)
+    crc = erasure.encode_stripe(code, rows[: code.k], len(data), rows[code.k :], BLOCK)
     at = [(i + number) % len(TARGETS) if shape.stored(i) else None for i in range(code.n)]
     for i, target in enumerate(at):
         if target is not None:

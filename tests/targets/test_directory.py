@@ -5,6 +5,8 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -319,3 +321,22 @@ def test_what_is_no_file_has_not_won_a_put_if_absent(target, root, kind):
         target.put_if_absent("vote", b"1")
     assert str(root / "vote") in told.value.message
     assert os.path.lexists(root / "vote")
+
+
+def test_a_child_that_was_forked_amid_writes_waits_for_none_of_them(tmp_path):
+    """The turns that threads of the parent had are nobody's in the child."""
+    script = """
+import os, threading, time
+from ckptstore.targets import posix
+much = [memoryview(bytes(posix.MUCH))]
+for _ in range(64):
+    threading.Thread(target=posix.write_fully, args=(os.pipe()[1], much), daemon=True).start()
+time.sleep(0.3)
+if os.fork() == 0:
+    began, file = time.monotonic(), os.open(os.devnull, os.O_WRONLY)
+    for _ in range(20):
+        posix.write_fully(file, much)
+    os._exit(time.monotonic() - began > 1.0)
+os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False, timeout=60).returncode == 0
