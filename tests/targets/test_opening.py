@@ -169,9 +169,9 @@ except ckptstore.errors.TargetUnavailable: pass
 slow = {"obstore", "fsspec", "tenacity", "msgspec", "asyncio", "torch", "numpy"} & set(sys.modules)
 assert not slow, slow
 """
-    times = []
-    for i in range(5):
-        command = [sys.executable, "-c", code, str(tmp_path / str(i))]
+    times = [1.0]
+    while min(times) >= 0.06 and len(times) < 20:  # whatever else the machine does makes it longer, never shorter
+        command = [sys.executable, "-c", code, str(tmp_path / str(len(times)))]
         answer = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
         times.append(float(answer.stdout))
     assert min(times) < 0.06
