@@ -14,7 +14,7 @@ FLOORS = [
     {"errors", "events", "dtypes", "deadline", "redaction"},
     {"arguments"},
     {"placement", "names", "header", "retention", "preemption", "refusals", "notices", "ending"},
-    {"config", "buffers", "protocolerrors"},
+    {"config", "buffers", "protocolerrors", "planning"},
     {"targets", "tolerance"},
     {"save", "load", "identity", "sessions"},
     {"opened"},

@@ -23,6 +23,7 @@ NAMES = (
     "undelete",
     "prune",
     "tag",
+    "plan",
     "demo",
 )
 """The commands, each the function of its name in the module of its name."""
