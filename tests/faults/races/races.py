@@ -25,14 +25,19 @@ def begun(world: World, *values: int) -> Saved:
     return saved
 
 
-def ended(world: World, saved: Saved) -> None:
-    """Judge; keep the latest alone, and nothing else may be left: as much as one checkpoint has."""
+def ended(world: World, saved: Saved, *, voiding: bool = False) -> None:
+    """Judge; keep the latest alone, and nothing else may be left: as much as one checkpoint has.
+
+    `voiding`: a collector may have begun to close the register of the latest, and met the save. Its notes stay as long
+    as the save: by them every reader knows that a void may lie beside the manifest (docs/commit.md).
+    """
     judge(world, saved)
     store = world.open()
     latest = store.latest()
     tidy(world)
     assert store.latest() == latest
     objects, targets = kinds(world), len(world.config.targets)
+    assert objects.pop("commit/voiding", 0) in ({0, targets} if voiding else {0})
     assert objects["data/demo"] == 2 * targets
     assert (objects["runs/shards"], objects["runs/index"]) == (2, 2)
     assert objects["commit/begun"] + objects["commit/manifests"] == 2 * targets
@@ -95,7 +100,7 @@ def saver_and_prune(world: World) -> None:
         saved.add(value, outcome)
     latest = max(saved.committed)
     saved.committed = {latest: saved.committed[latest]}
-    ended(world, saved)
+    ended(world, saved, voiding=True)
 
 
 # -- one of them frozen at a request ----------------------------------------
