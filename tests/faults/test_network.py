@@ -179,7 +179,7 @@ def test_o45_more_than_one_request_may_delete_are_deleted():
 def test_o45_every_page_of_a_listing_is_read(tmp_path):
     """2500 fragments of one checkpoint."""
     arrays = {"weights": random_bytes(6_900_000)}
-    with served(tmp_path, fragment_size="4KiB", require_tolerance=0) as made:
+    with served(tmp_path, fragment_size="4KiB", require_tolerance=0, options={}) as made:  # it is not about time-outs
         made.store.save(arrays, step=1)
         for size in (1000, 3):
             listed = {name: server.count("ListObjectsV2", "*/data/*") for name, server in made.servers.items()}
