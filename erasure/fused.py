@@ -19,28 +19,20 @@ _STEP = 256 << 10
 
 
 def encode_stripe(
-    code: Code,
-    data: Sequence[Array],
-    length: int,
-    parity: Sequence[Array] | Array,
-    block: int = BLOCK,
-    *,
-    sources: Sequence[Array | None] = (),
+    code: Code, data: Sequence[Array], length: int, parity: Sequence[Array] | Array, block: int = BLOCK
 ) -> bytes:
     """Fill the parity of one stripe and return its CRC table: a little-endian u32 for every stored block.
 
     `data` is k buffers of at least span bytes, span = ceil(length / k), zero where the stripe has ended; `parity` is m
-    such buffers, or an (m, >= span) array. Where `sources` has a buffer of span bytes, that data fragment is first
-    copied from there, a little at a time, so that what is encoded and digested is in cache, and is what was copied.
+    such buffers, or an (m, >= span) array.
     The table is ordered by fragment, then block; data fragments count at their stored (short) length.
     Raises BufferFormatError, BufferCountError, BufferLengthError, BufferOverlapError, DirtyTailError and
     RangeError.
     """
     shape = StripeShape(code.k, code.m, length, block)
-    copies = [(source, row) for source, row in zip(sources, data, strict=False) if source is not None]
-    rows = _data_rows(data, shape, [source is not None for source in sources])
+    rows = _data_rows(data, shape)
     fragments = [*rows, *_parity_rows(parity, shape)]
-    apply = _copying(copies, code.encoder(rows, fragments[code.k :]), shape.span)
+    apply = code.encoder(rows, fragments[code.k :])
     bind = active_checksum().bind
     updates = [(bind(fragment), shape.stored(i)) for i, fragment in enumerate(fragments)]
     table = np.zeros(shape.crc_count, "<u4")
@@ -51,21 +43,6 @@ def encode_stripe(
             if start < stored:
                 table[first[i] + number] = crcs[i]
     return table.tobytes()
-
-
-def _copying(copies: Sequence[tuple[Array, Array]], encode: Apply, span: int) -> Apply:
-    """What copies a range of each source to its row, and then encodes it."""
-    for i, (source, _) in enumerate(copies):
-        check_buffer("source", i, source)
-        if source.size != span:
-            raise BufferLengthError("source", i, span, source.size)
-
-    def apply(start: int, stop: int) -> None:
-        for source, row in copies:
-            row[start:stop] = source[start:stop]
-        encode(start, stop)
-
-    return apply if copies else encode
 
 
 def _encode_block(apply: Apply, updates: list[tuple[Update, int]], start: int, stop: int) -> list[int]:
@@ -80,14 +57,14 @@ def _encode_block(apply: Apply, updates: list[tuple[Update, int]], start: int, s
     return crcs
 
 
-def _data_rows(data: Sequence[Array], shape: StripeShape, copied: Sequence[bool]) -> list[Array]:
+def _data_rows(data: Sequence[Array], shape: StripeShape) -> list[Array]:
     if len(data) != shape.k:
         raise BufferCountError("data", shape.k, len(data))
     for i, row in enumerate(data):
-        check_buffer("data", i, row, output=i < len(copied) and copied[i])
+        check_buffer("data", i, row)
         if row.size < shape.span:
             raise BufferLengthError("data", i, shape.span, row.size)
-        if not (i < len(copied) and copied[i]) and row[shape.stored(i) : shape.span].any():
+        if row[shape.stored(i) : shape.span].any():
             raise DirtyTailError(shape.stored(i), shape.span)
     return [row[: shape.span] for row in data]
 

@@ -270,16 +270,7 @@ def whole(shard: Shard, entry: manifests.TensorEntry) -> Request:
 def pieces_of(arrays: Arrays) -> list[Piece]:
     """Pieces that `flat_bytes` finds the bytes of."""
     return [
-        Piece(
-            key=array,
-            fqn=fqn,
-            dtype=str(array.dtype),
-            shape=array.shape,
-            nbytes=array.nbytes,
-            global_shape=array.shape,
-            range=(0,) * array.ndim,
-            stays=array.flags.c_contiguous,
-        )
+        Piece(array, fqn, str(array.dtype), array.shape, array.nbytes, array.shape, (0,) * array.ndim)
         for fqn, array in arrays.items()
     ]
 

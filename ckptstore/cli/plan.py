@@ -27,10 +27,10 @@ def plan(
         ),
     ] = None,
     gpus: Annotated[int, typer.Option("--gpus", metavar="N", help="GPUs of the job.")] = 16384,
-    state: Annotated[str, typer.Option("--state", metavar="SIZE", help="Bytes of a checkpoint.")] = "4000GB",
+    state: Annotated[str, typer.Option("--state", metavar="SIZE", help="Bytes of a checkpoint.")] = "5000GB",
     bandwidth: Annotated[
         str, typer.Option("--bandwidth", metavar="SIZE", help="Bytes a second of all ranks together.")
-    ] = "400GB",
+    ] = "500GB",
     stall: Annotated[float, typer.Option("--stall", metavar="S", help="Seconds that a save stalls training.")] = 2.0,
     restart: Annotated[
         float, typer.Option("--restart", metavar="S", help="Seconds of a restart beside reading the state.")
@@ -142,7 +142,5 @@ def _how_often(one: float, other: float) -> str:
 
 
 def _fields(estimate: "Estimate") -> dict[str, Any]:
-    from dataclasses import fields
-
-    found = {field.name: getattr(estimate, field.name) for field in fields(estimate)}
-    return {**found, "layout": estimate.layout.name, "overhead": estimate.layout.overhead, "monthly": estimate.monthly}
+    layout = estimate.layout
+    return {**vars(estimate), "layout": layout.name, "overhead": layout.overhead, "monthly": estimate.monthly}

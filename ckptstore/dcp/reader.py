@@ -8,7 +8,7 @@ on all ranks, `prepare_global_plan` on rank 0, `read_data` on all. Only the rows
 
 import dataclasses
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 from torch.distributed.checkpoint.planner import LoadPlan, LoadPlanner
@@ -102,8 +102,8 @@ class StoreReader(StorageReader):
         return False
 
     def _deliver(self, plan: LoadPlan, planner: LoadPlanner, sharing: Sharing) -> Future[None]:
-        options: dict[str, Any] = {"allow_cast": self.allow_cast, "allow_pickle": self.allow_pickle}
-        deliver(self._source, plan, planner, sharing, **options)
+        cast, pickle = self.allow_cast, self.allow_pickle
+        deliver(self._source, plan, planner, sharing, allow_cast=cast, allow_pickle=pickle)
         done: Future[None] = Future()
         done.set_result(None)
         return done

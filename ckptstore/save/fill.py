@@ -1,8 +1,7 @@
 """A stream's bytes in order, a data fragment at a time: copied from the state into a stripe's buffer, once.
 
-What is digested must be what is put, whatever the trainer does to its tensors meanwhile. So a state that may change is
-copied first; what lies in one piece is copied while it is encoded, a little at a time, so that it is read from memory
-once. A state that is the save's own, as a background save's is, is encoded and put from where it is.
+What is digested must be what is put, whatever the trainer does to its tensors meanwhile. A state that is the save's
+own, as a background save's is, needs no copy: it is encoded and put from where it is.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,18 +25,13 @@ class Filler:
         self._part: Bytes = np.empty(0, np.uint8)
         self._stays = False
 
-    def take(self, size: int, room: Bytes) -> tuple[Bytes, Bytes | None]:
-        """The stream's next `size` bytes with zeros after them, as long as `room`: a buffer, and what to copy into it.
-
-        The buffer is `room` but for what stays where it is. There is nothing to be copied into it any more where what
-        was wanted had to be put together.
-        """
-        if 0 < size == room.size and self._next().size >= size:
-            part = self._cut(size)
-            return (part, None) if self._stays else (room, part)
+    def take(self, size: int, room: Bytes) -> Bytes:
+        """The stream's next `size` bytes with zeros after them, as long as `room`: there, or where they stay."""
+        if 0 < size == room.size and self._next().size >= size and self._stays:
+            return self._cut(size)
         self.fill(room[:size])
         room[size:] = 0
-        return room, None
+        return room
 
     def fill(self, out: Bytes) -> None:
         """Copy the stream's next `out.size` bytes."""

@@ -1,6 +1,6 @@
 """One shard on its way out: stripes are filled, encoded and digested while hot, and their fragments uploaded.
 
-    copy of the state, encode + CRC → n puts      each stripe has a buffer of its own; the window bounds them
+    fill (copy of the state) → encode + CRC → n puts      each stripe has a buffer of its own; the window bounds them
 
 The save goes on while what is stored survives as many losses as it must.
 """
@@ -116,9 +116,7 @@ class _Shard:
         """The stripe's fragments, in the buffer or where the state keeps them, and its CRC table."""
         rows = [buffer[i * shape.span : (i + 1) * shape.span] for i in range(shape.n)]
         data, parity = [filler.take(shape.stored(i), rows[i]) for i in range(shape.k)], rows[shape.k :]
-        found, sources = [row for row, _ in data], [source for _, source in data]
-        crc = erasure.encode_stripe(self.saver.code, found, shape.length, parity, sources=sources)
-        return [*found, *parity], crc
+        return [*data, *parity], erasure.encode_stripe(self.saver.code, data, shape.length, parity)
 
     def _send(
         self, shape: erasure.StripeShape, fragments: Sequence[Bytes], at: list[int | None], buffer: Bytes

@@ -2,11 +2,13 @@
 
 import json
 from contextlib import redirect_stdout
+from dataclasses import asdict
 from io import StringIO
 
 import pytest
 
 from ckptstore.cli.entry import run
+from ckptstore.planning import Job, Rates
 from tests.cli.support import Ckpt
 
 
@@ -50,6 +52,12 @@ def test_a_store_is_compared_first(tmp_path):
     ckpt.write("2+1", "64KiB")
     code, lines = ask("--store", ckpt.path)
     assert (code, lines[-1]["kind"]) == (2, "UsageError")
+
+
+def test_the_options_start_from_the_numbers_that_python_starts_from(monkeypatch):
+    monkeypatch.delenv("CKPT_STORE", raising=False)
+    summary = ask()[1][-1]
+    assert (summary["job"], summary["rates"]) == (asdict(Job()), asdict(Rates()))
 
 
 def test_the_chain_is_checked_by_chance_the_same_way_each_time():

@@ -109,24 +109,18 @@ def test_reused_buffers_may_be_longer_than_the_stripe():
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.integers(1, 6), st.integers(0, 4), st.integers(0, 3000), st.integers(1, 700), st.data())
-def test_data_fragments_lie_anywhere_or_are_copied_from_anywhere(k, m, length, block, data):
+@given(st.integers(1, 6), st.integers(0, 4), st.integers(0, 3000), st.integers(1, 700))
+def test_data_fragments_may_lie_anywhere(k, m, length, block):
     payload, shape = random_bytes(length, seed=length), StripeShape(k, m, length, block)
     rows = [np.zeros(shape.span + i, np.uint8) for i in range(k)]
     for i, row in enumerate(rows):
         row[: shape.stored(i)] = payload[i * shape.span :][: shape.stored(i)]
         row[shape.span :] = 0x99
-    copied = data.draw(st.lists(st.booleans(), max_size=k))
-    sources = [rows[i][: shape.span].copy() if is_copied else None for i, is_copied in enumerate(copied)]
-    for row, source in zip(rows, sources, strict=False):
-        if source is not None:
-            row[: shape.span] = 0x77
+        row.flags.writeable = False
     parity = np.full((m, shape.span), 0x33, np.uint8)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("erasure.fused._STEP", data.draw(st.integers(1, 400)))
-        table = encode_stripe(Code(k, m), rows, length, parity, block, sources=sources)
+    table = encode_stripe(Code(k, m), rows, length, parity, block)
     stored, crcs = reference_stripe(payload.tobytes(), k, m, block)
-    assert [row[: shape.stored(i)].tobytes() for i, row in enumerate([*rows, *parity])] == stored
+    assert [row.tobytes() for row in parity] == stored[k:]
     assert np.frombuffer(table, "<u4").tolist() == crcs
 
 
@@ -160,18 +154,6 @@ ROW = ROWS[0]
 def test_wrong_arguments_are_refused_with_the_numbers(rows, length, parity, error, text):
     with pytest.raises(error, match=text):
         encode_stripe(Code(4, 2), rows, length, parity)
-
-
-@pytest.mark.parametrize(
-    ("source", "error", "text"),
-    [
-        (ROW[:9].copy(), BufferLengthError, "source buffer 0 has 9 bytes where 10"),
-        (b"0123456789", BufferFormatError, "source"),
-    ],
-)
-def test_wrong_sources_are_refused(source, error, text):
-    with pytest.raises(error, match=text):
-        encode_stripe(Code(4, 2), ROWS.copy(), 40, PARITY.copy(), sources=[source])
 
 
 @given(st.binary(max_size=300), st.integers(0, 300), st.integers(0, 300))
