@@ -80,19 +80,24 @@ CONNECTIONS: dict[str, Meaning] = {
     "Decode": (TargetUnavailable, Reason.BROKEN, ""),
     "BareRedirect": (TargetUnusable, None, REGION),
     "NotPartial": (ShortObject, None, ""),  # rclone answers a range past the end with the whole object
+    "Wanted range starting": (ShortObject, None, ""),  # obstore, where an answer tells that the object ends before
+    "ParseContentRange": (ShortObject, None, ""),  # Azurite answers a range of an empty object with 0--1/0
 }
-"""By how the connection failed: the kinds of obstore's HttpError, and three that stand in its text otherwise."""
+"""By how the connection failed: the kinds of obstore's HttpError, and what stands in its text otherwise."""
 
 CONNECTION_WORDS = {
     "Connect": "no connection",
     "Timeout": "no answer in time",
     "BareRedirect": "the bucket is elsewhere",
     "NotPartial": "fewer bytes than the range asked for",
+    "Wanted range starting": "fewer bytes than the range asked for",
+    "ParseContentRange": "fewer bytes than the range asked for",
 }
 
 STATUS = re.compile(r"status code: (\d{3})")
 CODE = re.compile(r'<Code>(\w+)</Code>|"reason": ?"(\w+)"|\bcode: "(\w+)"')  # S3's and Azure's; Google's; obstore's
-KIND = re.compile(r"HttpError \{\s*kind: (\w+)|\b(BareRedirect|NotPartial)\b")
+BULK_STATUS = re.compile(r'\bcode: "(\d{3})"')  # of one object, in Azure's answer to a bulk delete
+KIND = re.compile(r"HttpError \{\s*kind: (\w+)|\b(BareRedirect|NotPartial|ParseContentRange|Wanted range starting)\b")
 UNSENDABLE = re.compile(r"InvalidHeaderValue|InvalidUri|Invalid Access Key")
 METADATA_SERVICE = re.compile(r"169\.254\.169\.254|/latest/api/token|metadata\.google|MissingCredentials")
 
@@ -128,7 +133,7 @@ def _meaning(text: str) -> tuple[str, Meaning]:
 
 
 def _status(text: str) -> int:
-    match = STATUS.search(text)
+    match = STATUS.search(text) or BULK_STATUS.search(text)
     return int(match[1]) if match else 0
 
 

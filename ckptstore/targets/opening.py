@@ -88,7 +88,7 @@ def _parse(name: str, location: str, options: Mapping[str, Any]) -> tuple[str, s
     """Scheme, what follows it, and the options checked."""
     refuse_secrets(name, location, options)
     scheme, rest = _split(name, location)
-    return scheme, rest, check_options(name, _kind(scheme, options), options)
+    return scheme, rest, check_options(name, _kind(scheme, options), options, scheme)
 
 
 def _split(name: str, location: str) -> tuple[str, str]:

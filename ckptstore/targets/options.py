@@ -102,8 +102,15 @@ RULES = {
     "filesystem": Rule(("fsspec",), (dict,), "a table of arguments for the fsspec filesystem"),
 }
 
+AZURE_ENDPOINT = Rule(
+    RULES["endpoint"].kinds,
+    (str,),
+    '"https://…" or, for an emulator, "http://host:port/account"',
+    re.compile(r"https?://[^/?#@]+(/[a-z0-9]*)?"),
+)
 
-def check_options(name: str, kind: str, options: Mapping[str, Any]) -> Options:
+
+def check_options(name: str, kind: str, options: Mapping[str, Any], scheme: str = "") -> Options:
     """`options` of target `name`, checked. Raises `ConfigError` naming the key and what is allowed."""
     if kind not in KINDS:
         allowed = "a path, file://, s3://, gs://, az://, memory:// or fsspec+<scheme>://"
@@ -112,7 +119,7 @@ def check_options(name: str, kind: str, options: Mapping[str, Any]) -> Options:
             key=f"targets.{name}.url",
         )
     for key, value in options.items():
-        rule = RULES.get(key)
+        rule = AZURE_ENDPOINT if (key, SERVICES.get(scheme)) == ("endpoint", "AZURE_") else RULES.get(key)
         if rule is None or kind not in rule.kinds:
             allowed = ", ".join(sorted(key for key, rule in RULES.items() if kind in rule.kinds))
             message = f"targets.{name}.options.{key}: no such option of a {kind} target; allowed: {allowed}"

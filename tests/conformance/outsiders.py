@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from xml.etree import ElementTree as ET
 
 import botocore.config
 import botocore.exceptions
@@ -15,6 +16,8 @@ import obstore
 from obstore.store import S3Store
 
 from ckptstore.targets.testing import Outside
+from localstack.azurite import AzuriteServer, signed_headers
+from localstack.process import HOST
 
 
 class FolderOutside(Outside):
@@ -101,5 +104,33 @@ class GcsOutside(Outside):
 
     def _call(self, method: str, url: str, data: bytes | None = None) -> bytes:
         request = urllib.request.Request(self.endpoint + url, data, method=method)
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.read()
+
+
+class AzureOutside(Outside):
+    """The REST interface of Azure's Blob Storage, by the standard library."""
+
+    def __init__(self, server: AzuriteServer, container: str, prefix: str) -> None:
+        self.server, self.container, self.prefix = server, container, f"{prefix}/"
+
+    def read(self, path: str) -> bytes:
+        return self._call("GET", f"/{quote(self.prefix + path)}")
+
+    def write(self, path: str, data: bytes) -> None:
+        self._call("PUT", f"/{quote(self.prefix + path)}", data, {"x-ms-blob-type": "BlockBlob"})
+
+    def paths(self) -> set[str]:
+        query = f"?comp=list&maxresults=5000&prefix={quote(self.prefix, safe='')}&restype=container"
+        page = ET.fromstring(self._call("GET", query))
+        assert not page.findtext("NextMarker")
+        return {name.text.removeprefix(self.prefix) for name in page.iter("Name") if name.text}
+
+    def _call(self, method: str, rest: str, data: bytes = b"", extra: dict[str, str] | None = None) -> bytes:
+        account, key = self.server.account, self.server.key
+        target = f"/{account}/{self.container}{rest}"
+        headers = signed_headers(account, key, method, target, len(data), extra)
+        url = f"http://{HOST}:{self.server.port}{target}"
+        request = urllib.request.Request(url, data if method == "PUT" else None, headers, method=method)
         with urllib.request.urlopen(request, timeout=10) as answer:
             return answer.read()
