@@ -1,6 +1,6 @@
-"""Servers from a shell: `python -m localstack up --count 6`, then `status`, `down`.
+"""Servers from a shell: `python -m localstack up --seaweed 3 --gcs 1 --buckets 2`, then `status`, `down`.
 
-`up` prints the credentials as shell exports and the targets for a store.toml; the servers go on until `down`.
+`up` writes a store.toml for them and their credentials, as shell exports, into the folder; they go on until `down`.
 """
 
 import argparse
@@ -14,45 +14,73 @@ import time
 from pathlib import Path
 from typing import Any
 
-from localstack.servers import SeaweedServer, SeaweedServers
+from localstack.domains import KINDS, Domains
+from localstack.process import Server, ServerError
 
 STOP_SECONDS = 10.0
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Run one command; the exit code says whether it went well, `status`'s whether all servers run."""
     parser = argparse.ArgumentParser(prog="python -m localstack", description=__doc__)
     parser.add_argument("command", choices=["up", "down", "status"])
-    parser.add_argument("--count", type=int, default=1, help="how many SeaweedFS servers, one bucket each")
+    for kind in KINDS:
+        parser.add_argument(f"--{kind}", type=_count, default=0, metavar="N", help=f"how many servers: {HELP[kind]}")
+    parser.add_argument("--buckets", type=_count, default=1, metavar="N", help="buckets of each server: its targets")
+    parser.add_argument("--code", default="4+2", metavar="K+M", help="of the store.toml")
     parser.add_argument(
         "--folder", type=Path, default=Path(tempfile.gettempdir()) / f"ckptstore-localstack-{os.getuid()}"
     )
-    arguments = parser.parse_args()
-    state = arguments.folder / "state.json"
-    if arguments.command == "up":
-        return up(arguments.count, arguments.folder, state)
+    options = parser.parse_args(arguments)
+    state = options.folder / "state.json"
+    if options.command == "up":
+        counts = {kind: getattr(options, kind) for kind in KINDS}
+        return up(counts if any(counts.values()) else {"seaweed": 1}, options, state)
     servers: list[dict[str, Any]] = json.loads(state.read_text()) if state.exists() else []
-    if arguments.command == "down":
+    if options.command == "down":
         return down(servers, state)
     for server in servers:
         print(f"{server['name']}  {server['endpoint']}  {'up' if is_running(server) else 'down'}")
     return 0 if servers and all(map(is_running, servers)) else 1
 
 
-def up(count: int, folder: Path, state: Path) -> int:
-    """Start the servers, note them in `state`, print what a client needs."""
+HELP = {
+    "seaweed": "SeaweedFS (S3)",
+    "gcs": "fake-gcs-server (Google Cloud Storage)",
+    "localstack": "LocalStack (S3), which make test-localstack installs",
+    "azurite": "Azurite (Azure Blob Storage), at most 1, which make test-azurite installs",
+}
+
+
+def _count(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of servers or buckets")
+    return int(text)
+
+
+def up(counts: dict[str, int], options: argparse.Namespace, state: Path) -> int:
+    """Start the servers, note them in `state`, write what a store and a client need."""
     if state.exists():
         print(f"servers are noted in {state} already: python -m localstack down", file=sys.stderr)
         return 1
-    servers = SeaweedServers(count, folder).start()
-    for server in servers.servers:
+    if counts.get("azurite", 0) > 1 or not options.buckets:
+        print("one Azurite at most, for the environment has room for one account; one bucket at least", file=sys.stderr)
+        return 2
+    domains = Domains(counts, options.folder, buckets=options.buckets)
+    try:
+        domains.start()
+    except ServerError as error:
+        print(error, file=sys.stderr)
+        return 1
+    for server in domains.servers.values():
         atexit.unregister(server.stop)
-    found = [describe(name, server) for name, server in zip(servers.names, servers.servers, strict=True)]
-    state.write_text(json.dumps(found))
-    for name, value in servers.environment.items():
-        print(f"export {name}={value}")
-    for name, (url, options) in zip(servers.names, servers.targets, strict=True):
-        print(f'# [[targets]] name = "{name}", url = "{url}", options = {{ endpoint = "{options["endpoint"]}" }}')
+    state.write_text(json.dumps([describe(name, server) for name, server in domains.servers.items()]))
+    exports = options.folder / "environment.sh"
+    exports.touch(mode=0o600)
+    exports.write_text("".join(f"export {name}={value}\n" for name, value in domains.environment.items()))
+    (options.folder / "store.toml").write_text(domains.store_toml(options.code))
+    print(f"{len(domains.servers)} servers with {len(domains.targets)} targets are up")
+    print(f"next: . {exports} && ckpt init --store {options.folder}/store.toml")
     return 0
 
 
@@ -69,19 +97,20 @@ def down(servers: list[dict[str, Any]], state: Path) -> int:
     return 0
 
 
-def describe(name: str, server: SeaweedServer) -> dict[str, Any]:
+def describe(name: str, server: Server) -> dict[str, Any]:
     """What `status` and `down` need to know of a server."""
-    assert server.process is not None
+    assert server.process is not None, "it was started"
     return {"name": name, "pid": server.process.pid, "endpoint": server.endpoint, "folder": str(server.folder)}
 
 
 def is_running(server: dict[str, Any]) -> bool:
-    """Whether the process noted is that server still, and not another that got its number."""
+    """Whether the process noted is that server still, and not another that got its number: it names its folder."""
+    process = Path(f"/proc/{server['pid']}")
     try:
-        command = Path(f"/proc/{server['pid']}/cmdline").read_bytes()
+        told = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
     except OSError:
         return False
-    return server["folder"].encode() in command
+    return server["folder"].encode() in told
 
 
 if __name__ == "__main__":

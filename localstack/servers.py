@@ -4,8 +4,8 @@
         os.environ |= servers.environment          # credentials: by environment only
         servers.targets                            # [(url, options)] for store.toml
 
-`python -m localstack up` does the same from a shell. Each server has its own process group, free ports, folder and
-log, and is sent TERM when its block ends or the interpreter does. Which options matter was found by trying.
+`python -m localstack up --seaweed 6` does the same from a shell. Each server has its own process group, free ports,
+folder and log, and is sent TERM when its block ends or the interpreter does. Which options matter was found by trying.
 """
 
 import http

@@ -15,6 +15,7 @@ from ckptstore.errors import (
     TargetUnusable,
 )
 from ckptstore.targets import MeterTarget, Reason, open_target
+from ckptstore.targets.objecterrors import error_for
 from localstack.faults import leaves, loses_replies, performs_but_refuses, refuses, slow
 from tests.targets.conftest import SECRET
 
@@ -235,3 +236,17 @@ def test_reading_a_slice_reads_a_slice(target, server):
     meter = MeterTarget(target)
     meter.put("a", bytes(1000))
     assert (meter.requests, meter.bytes_written) == ({"put": 1}, 1000)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ('Bulk delete request failed for key a: gone. (code: 404)\nNotFound { code: "404", }', ObjectNotFound),
+        ('Bulk delete request failed for key a\nDeleteFailed { code: "403", }', AccessDenied),
+        ("Wanted range starting at 10, but object was only 10 bytes long", ShortObject),
+        ('Failed to parse value for CONTENT_RANGE header: "bytes 0--1/0"\nParseContentRange { }', ShortObject),
+    ],
+)
+def test_what_obstore_tells_of_azurite_s_answers(text, kind):
+    """As seen by tests/conformance/test_azurite.py, which takes node.js."""
+    assert type(error_for(ValueError(text), "t", "a")) is kind

@@ -72,6 +72,13 @@ def test_o08_endpoints_with_port_and_slash(endpoint):
     assert open_target("t", "s3://b/a", options={"endpoint": endpoint}).url == "s3://b/a"
 
 
+def test_azure_s_emulator_has_the_account_in_its_endpoint():
+    options = {"endpoint": "http://127.0.0.1:10000/devstoreaccount1"}
+    assert open_target("t", "az://container/a", options=options).url == "az://container/a"
+    with pytest.raises(ConfigError, match=r"options\.endpoint.*/account"):
+        open_target("t", "az://container/a", options={"endpoint": "http://127.0.0.1:10000/account/container"})
+
+
 def test_memory_is_shared_in_a_process_by_its_url():
     open_target("a", "memory://shared").put("x", b"1")
     assert bytes(open_target("b", "memory://shared/").get("x")) == b"1"
