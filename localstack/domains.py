@@ -26,7 +26,8 @@ class Target:
 
     def __str__(self) -> str:
         options = ", ".join(f'{key} = "{value}"' for key, value in self.options.items())
-        return f'[[targets]]\nname = "{self.name}"\nurl = "{self.url}"\ndomain = "{self.domain}"\noptions = {{ {options} }}\n'
+        place = f'name = "{self.name}"\nurl = "{self.url}"\ndomain = "{self.domain}"'
+        return f"[[targets]]\n{place}\noptions = {{ {options} }}\n"
 
 
 class Domains:
