@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test tests test-localstack test-azurite soak lint types format bench bench-erasure docs dist clean
+.PHONY: help setup demo test tests test-localstack test-azurite drill soak lint types format bench bench-erasure docs dist clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -30,6 +30,10 @@ tests: $(READY)
 test-localstack: $(READY) ## the conformance suite against LocalStack, in an environment of its own
 	$(PYTHON) localstack/setup_localstack.py
 	$(BIN)/pytest -m localstack
+
+drill: $(READY) ## drills and real faults on SeaweedFS and fake-gcs-server; its reports are in drill-run
+	rm -rf drill-run
+	$(BIN)/python -m localstack.drills
 
 test-azurite: $(READY) ## the conformance suite against Azurite, which is installed from npm
 	$(PYTHON) localstack/setup_azurite.py

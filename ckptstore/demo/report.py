@@ -39,6 +39,10 @@ class Report:
         self._console.print(f"   [red]✗[/] {escape(text)}\n     found: {escape(str(otherwise))}")
         raise CheckError(text)
 
+    def note(self, text: str) -> None:
+        """Say something that is neither held nor failed."""
+        self._console.print(f"   - {escape(text)}")
+
     @contextmanager
     def waiting(self, text: str) -> Iterator[None]:
         """Show `text` with a spinner while the block runs, on a terminal only."""
