@@ -15,6 +15,7 @@ import msgspec
 
 from ckptstore.arguments import check_types
 from ckptstore.errors import ConfigError, UsageError
+from ckptstore.objectives import Objectives
 from ckptstore.placement import Place, full_tolerance
 from ckptstore.retention import Retention
 
@@ -56,6 +57,7 @@ class Config(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
     require_tolerance: int = 1
     save_timeout: float = 1800.0
     retention: Retention = Retention()
+    objectives: Objectives = Objectives()
     targets: list[TargetConfig]
     folder: str = "."
     """Where relative target paths start: the folder of `store.toml`."""

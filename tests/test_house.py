@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 FLOORS = [
     {"errors", "events", "dtypes", "deadline", "redaction"},
     {"arguments"},
-    {"placement", "names", "header", "retention", "preemption", "refusals", "notices", "ending"},
+    {"placement", "names", "header", "retention", "objectives", "preemption", "refusals", "notices", "ending"},
     {"config", "buffers", "protocolerrors", "planning"},
     {"targets", "tolerance"},
     {"save", "load", "identity", "sessions"},
