@@ -1,6 +1,8 @@
-"""One training run of a store, in the Python API: save, load, list, verify, repair, delete, prune, tag."""
+"""One training run of a store, in the Python API: save, load, list, verify, repair, drill, delete, prune, tag."""
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ckptstore.checkpoint import Checkpoint, Which, selector_of, the_one
@@ -18,6 +20,7 @@ from manifests import History, Manifest
 if TYPE_CHECKING:  # torch is imported when a state is saved or loaded, never to look at a store
     from ckptstore.dcp.saver import SaveHandle
     from ckptstore.dcp.state import LoadReport
+    from ckptstore.operations.drill import DrillReport, Round
     from ckptstore.operations.prune import PruneReport
     from ckptstore.operations.repair import RepairReport
     from ckptstore.operations.verify import VerifyReport
@@ -181,6 +184,38 @@ class Run:
 
         selector = None if step is None else selector_of(step)
         return repair(self._opened, self.name, selector, replace=replace, dry_run=dry_run, observer=observer)
+
+    def drill(
+        self,
+        step: Which | None = None,
+        *,
+        every: bool = False,
+        rounds: "Sequence[Round] | None" = None,
+        sample: float = 1.0,
+        seed: str | int | None = None,
+        scratch: str | os.PathLike[str] | None = None,
+        report_dir: str | os.PathLike[str] | None = None,
+        observer: Observer = ignore,
+    ) -> "DrillReport":
+        """Find out whether the latest checkpoint, one, or `every` one comes back when targets are lost.
+
+        Changes nothing. `rounds`: what to lose, as `[operations.drill.Round(lose=2)]`; else as much as [objectives] of
+        store.toml say. The other arguments, and what is raised, are those of `operations.drill.drill`.
+        """
+        from ckptstore.operations.drill import drill
+
+        return drill(
+            self.config,
+            self.name,
+            None if step is None else selector_of(step),
+            every=every,
+            rounds=rounds,
+            sample=sample,
+            seed=seed,
+            scratch=None if scratch is None else Path(scratch),
+            report_dir=None if report_dir is None else Path(report_dir),
+            observer=observer,
+        )
 
     def delete(self, step: Which) -> Checkpoint:
         """Hide a checkpoint: it is not listed any more, and doesn't load. Of several saves of a step the newest.

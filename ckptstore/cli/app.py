@@ -19,6 +19,7 @@ NAMES = (
     "restore",
     "verify",
     "repair",
+    "drill",
     "delete",
     "undelete",
     "prune",

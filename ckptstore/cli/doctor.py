@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ckptstore.cli.call import Call
+from ckptstore.cli.promises import tell_promises
 from ckptstore.cli.wording import count, joined, size, survival
 
 if TYPE_CHECKING:
@@ -30,10 +31,11 @@ def doctor(call: Call) -> int:
         for problem in health.problems:
             call.output.say(f"{_place(health)}: {problem}")
     _tell(call, report)
+    beyond = tell_promises(call)
     hint = _hint(report)
     if hint:
         call.output.note(f"next: {hint}")
-    return call.output.summary(report.exit_code, store=call.config.name, hint=hint, report=report)
+    return call.output.summary(report.exit_code, store=call.config.name, hint=hint, report=report, beyond_layout=beyond)
 
 
 def _hint(report: "DoctorReport") -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ckptstore.cli.call import Call
+from ckptstore.cli.promises import tell_promises
 from ckptstore.cli.wording import count, joined, survival
 from ckptstore.errors import ConflictError, UsageError
 
@@ -43,7 +44,8 @@ def init(call: Call, places: Places = None, targets: Targets = False, code: Code
             call.output.note(f"removed {call.path}")
         raise
     _tell(call, report)
-    return call.output.summary(0, store=call.config.name, path=call.path, report=report)
+    beyond = tell_promises(call)
+    return call.output.summary(0, store=call.config.name, path=call.path, report=report, beyond_layout=beyond)
 
 
 def _write(call: Call, places: list[str], code: str) -> Path:

@@ -1,0 +1,142 @@
+"""What the records say is where, and which set of targets leaves least of it when it is lost."""
+
+import math
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations, islice
+
+import erasure
+from ckptstore.errors import CkptStoreError
+from ckptstore.load.documents import fetch_document, fetch_record
+from ckptstore.opened import Opened
+from ckptstore.placement import Survives, survives
+from ckptstore.selection import key_of
+from ckptstore.tolerance import record_survives, weakest
+from manifests import Checkpoint, History, Index, Reference, ShardRecord
+
+STEPS = 1_000_000
+"""Times that the search looks at what one set leaves of one pattern of placement: about two seconds."""
+
+__all__ = ["Placements", "Worst", "gather", "worst_set"]
+
+Pattern = tuple[int, tuple[tuple[str, int], ...]]
+"""How many living things are needed, and how many each target has: all stripes placed alike are one pattern."""
+
+
+@dataclass
+class Placements:
+    """Of all checkpoints that are to be drilled.
+
+    `patterns`: of each checkpoint, by key; `data`: bytes of data fragments on each target; `survive`: what each
+    checkpoint survives by its records, by key; `parity`: the m of their codes.
+    """
+
+    patterns: dict[str, set[Pattern]] = field(default_factory=dict)
+    data: Counter[str] = field(default_factory=Counter)
+    survive: dict[str, Survives] = field(default_factory=dict)
+    parity: set[int] = field(default_factory=set)
+
+    @cached_property
+    def all_patterns(self) -> frozenset[Pattern]:
+        """Of all checkpoints together."""
+        return frozenset().union(*self.patterns.values())
+
+    def margin(self, gone: frozenset[str], key: str | None = None) -> int | None:
+        """How many more may be lost of what is scarcest, without the targets `gone`; below 0: it is lost already.
+
+        Of one checkpoint, or of all. None where nothing is known.
+        """
+        patterns = self.all_patterns if key is None else self.patterns.get(key, ())
+        left = (sum(n for name, n in held if name not in gone) - needed for needed, held in patterns)
+        return min(left, default=None)
+
+    def harm(self, gone: frozenset[str]) -> tuple[int, int, list[str]]:
+        """To sort sets by, the worst first: little left, then much that must be rebuilt, then by name."""
+        return self.margin(gone) or 0, -sum(self.data[name] for name in gone), sorted(gone)
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The set found. Of `sets` that there are, `looked_at` were: all, where the search was exhaustive."""
+
+    gone: frozenset[str]
+    looked_at: int
+    sets: int
+
+
+def gather(opened: Opened, history: History, chosen: Iterable[Checkpoint]) -> Placements:
+    """What the records of checkpoints say. One whose records can't be read is left out: its restore says why."""
+    found = Placements()
+    members = opened.group.members
+    needed = len(members.targets) - members.t
+    votes = survives(history.heard, needed, opened.domains)
+    for checkpoint in chosen:
+        patterns = {(needed, tuple((name, 1) for name in history.heard))}
+        try:
+            each = [votes, *_add(opened, checkpoint, found, patterns)]
+        except CkptStoreError:
+            continue
+        found.patterns[key_of(checkpoint)] = patterns
+        found.survive[key_of(checkpoint)] = weakest(each)
+    return found
+
+
+def worst_set(
+    placements: Placements, units: Sequence[frozenset[str]], count: int, base: frozenset[str], seed: str
+) -> Worst:
+    """The `count` of `units` (targets, or all targets of a domain) whose loss, beside `base`, leaves least.
+
+    All sets are looked at where that takes no more than `STEPS`; else those whose targets hold most, and a draw.
+    """
+    sets = math.comb(len(units), count)
+    most = max(STEPS // max(len(placements.all_patterns), 1), 1)
+    candidates = combinations(units, count) if sets <= most else _some(placements, units, count, most, seed)
+    found = [frozenset().union(*each) for each in candidates]
+    worst = min(found, key=lambda gone: placements.harm(gone | base))
+    return Worst(worst, len(found), sets)
+
+
+def _some(
+    placements: Placements, units: Sequence[frozenset[str]], count: int, most: int, seed: str
+) -> Iterator[Sequence[frozenset[str]]]:
+    held: Counter[str] = Counter()
+    for _, homes in placements.all_patterns:
+        held.update(dict(homes))
+    heavy = sorted(units, key=lambda unit: -sum(held[name] for name in unit))
+    yield from islice(combinations(heavy, count), (most + 1) // 2)
+    draw = random.Random(seed)  # noqa: S311 - a draw that can be repeated, no secret
+    for _ in range(most // 2):
+        yield draw.sample(units, count)
+
+
+def _add(opened: Opened, checkpoint: Checkpoint, found: Placements, patterns: set[Pattern]) -> list[Survives]:
+    """Add a checkpoint's stripes and documents; return what each survives."""
+    index = checkpoint.manifest.copies[0].index
+    each = [_add_copies(opened, index, patterns)]
+    for shard in fetch_document(Index, index, opened.targets).shards:
+        record = fetch_record(shard, opened.targets)
+        each += [_add_copies(opened, shard.record, patterns), record_survives(record, opened.domains)]
+        _add_stripes(record, found, patterns)
+    return each
+
+
+def _add_copies(opened: Opened, reference: Reference, patterns: set[Pattern]) -> Survives:
+    patterns.add((1, tuple((name, 1) for name in sorted(reference.targets))))
+    return survives(reference.targets, 1, opened.domains)
+
+
+def _add_stripes(record: ShardRecord, found: Placements, patterns: set[Pattern]) -> None:
+    found.parity |= {code.m for code in record.codes}
+    for stripe in record.stripes:
+        code = record.codes[stripe.code]
+        shape = erasure.StripeShape(code.k, code.m, stripe.length, record.digest.block)
+        homes = [None if at is None else record.targets[at] for at in stripe.at]
+        empty = sum(not shape.stored(fragment) for fragment in range(shape.n))
+        held = Counter(home for home in homes if home is not None)
+        patterns.add((code.k - empty, tuple(sorted(held.items()))))
+        for fragment, home in enumerate(homes[: code.k]):
+            if home is not None:
+                found.data[home] += shape.stored(fragment)
