@@ -72,9 +72,10 @@ def _survival(report: DrillReport, config: Config, key: str, wanted: int) -> Ver
     verdict, found = "untested", "so much was not lost in this drill"
     for each in report.rounds:
         lost = each.domains_lost if by_domain else len(each.faults.gone)
+        hit = each.domains_hit if by_domain else lost
         failed = [result.name for result in each.results if result.state == "lost"]
-        if failed and lost <= wanted:
-            return Verdict(key, what, f"{', '.join(failed)} did not come back with {lost} lost", "fail")
+        if failed and hit <= wanted:
+            return Verdict(key, what, f"{', '.join(failed)} did not come back with {hit} lost", "fail")
         if lost >= wanted and _all_restored(each):
             verdict, found = "pass", f"all came back with {lost} lost"
     for told_beyond in beyond_layout(config):
@@ -135,7 +136,7 @@ def _promised(report: DrillReport, config: Config) -> list[DrilledRound]:
     return [
         each
         for each in report.rounds
-        if len(each.faults.gone) <= targets or 0 < each.domains_lost <= domains or _all_restored(each)
+        if len(each.faults.gone) <= targets or 0 < each.domains_hit <= domains or _all_restored(each)
     ]
 
 

@@ -132,7 +132,7 @@ def _out_of_reach(healthy: Opened) -> dict[str, str]:
 
 def _round(shared: _Drill, config: Config, asked: Round, faults: Faults) -> DrilledRound:
     """Open the store with faults, as a job would, and restore every checkpoint that is drilled."""
-    done = DrilledRound(asked.name, faults, _domains_lost(config, faults.gone))
+    done = DrilledRound(asked.name, faults, *_domains(config, faults.gone))
     number = len(shared.report.rounds) + 1
     began = time.monotonic()
     with open_with(config, faults) as drilled:
@@ -150,11 +150,12 @@ def _round(shared: _Drill, config: Config, asked: Round, faults: Faults) -> Dril
     return done
 
 
-def _domains_lost(config: Config, gone: Collection[str]) -> int:
-    domains = {
-        name: {p.target for p in config.places if p.domain == name} for name in {p.domain for p in config.places}
-    }
-    return sum(domain <= {*gone} for domain in domains.values())
+def _domains(config: Config, gone: Collection[str]) -> tuple[int, int]:
+    """How many domains have lost all of their targets, and how many any."""
+    domains: dict[str, set[str]] = {}
+    for place in config.places:
+        domains.setdefault(place.domain, set()).add(place.target)
+    return sum(targets <= {*gone} for targets in domains.values()), sum(bool(t & {*gone}) for t in domains.values())
 
 
 def _result(

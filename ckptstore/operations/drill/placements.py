@@ -70,11 +70,13 @@ class Worst:
 def gather(opened: Opened, history: History, chosen: Iterable[Checkpoint]) -> Placements:
     """What the records of checkpoints say. One whose records can't be read is left out: its restore says why."""
     found = Placements()
-    members = opened.group.members
+    members, standings = opened.group.members, opened.group.standings
     needed = len(members.targets) - members.t
     votes = survives(history.heard, needed, opened.domains)
+    silent = [name for name in members.targets if name in standings and standings[name].state == "unreachable"]
+    voters = tuple((name, 1) for name in sorted({*history.heard, *silent}))  # what is silent may well be there
     for checkpoint in chosen:
-        patterns = {(needed, tuple((name, 1) for name in history.heard))}
+        patterns: set[Pattern] = {(needed, voters)}
         try:
             each = [votes, *_add(opened, checkpoint, found, patterns)]
         except CkptStoreError:

@@ -1,11 +1,11 @@
 """How long a restore should take: from a short read of the same targets without faults, or from earlier drills."""
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
+
+import msgspec
 
 from ckptstore.errors import CkptStoreError
 from ckptstore.load.plan import Shard
@@ -59,20 +59,33 @@ def _fraction(shards: Sequence[Shard]) -> float:
 def _paces(folder: Path | None, store: str, run: str) -> Iterator[tuple[str, float, int]]:
     """(when, bytes a second, bytes) of each earlier drill that restored anything."""
     for path in sorted(folder.glob("drill-*.json")) if folder and folder.is_dir() else ():
-        report = _read(path)
-        if (report.get("format"), report.get("store"), report.get("run")) != (FORMAT, store, run):
+        try:
+            earlier = msgspec.json.decode(path.read_bytes(), type=_Earlier)
+        except (OSError, msgspec.DecodeError):
+            continue  # some other file
+        if (earlier.format, earlier.store, earlier.run) != (FORMAT, store, run):
             continue
-        results = [result for each in report["rounds"] for result in each["results"] if result["state"] == "restored"]
-        nbytes = sum(result["bytes"] for result in results)
-        seconds = sum(result["seconds"] for result in results)
+        results = [result for each in earlier.rounds for result in each.results if result.state == "restored"]
+        nbytes, seconds = sum(result.bytes for result in results), sum(result.seconds for result in results)
         if nbytes and seconds:
-            yield report["began"], nbytes / seconds, nbytes
+            yield earlier.began, nbytes / seconds, nbytes
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """A report; nothing, where the file is none."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+class _EarlierResult(msgspec.Struct):
+    state: str
+    bytes: int
+    seconds: float
+
+
+class _EarlierRound(msgspec.Struct):
+    results: list[_EarlierResult]
+
+
+class _Earlier(msgspec.Struct):
+    """What is needed of an earlier report."""
+
+    format: int
+    store: str
+    run: str
+    began: str
+    rounds: list[_EarlierRound]

@@ -48,11 +48,15 @@ class Restored:
 
 @dataclass
 class DrilledRound:
-    """One round: what was done to the store, and what came of it."""
+    """One round: what was done to the store, and what came of it.
+
+    `domains_lost`: how many lost all of their targets; `domains_hit`: how many lost any.
+    """
 
     name: str
     faults: Faults
     domains_lost: int
+    domains_hit: int
     results: list[Restored] = field(default_factory=list)
 
 
