@@ -40,7 +40,7 @@ def test_imports_nothing_heavy(ckpt, arguments):
     assert done.returncode == 0, done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("command", ["verify", "repair", "doctor", "show", "restore", "save"])
+@pytest.mark.parametrize("command", ["verify", "repair", "doctor", "show", "restore", "save", "drill"])
 def test_no_command_on_files_imports_torch(ckpt, command):
     paths = {"restore": [str(ckpt.folder / "out")], "save": [str(ckpt.folder / "in.safetensors"), "--step", "8"]}
     arguments = [command, *paths.get(command, [])]
