@@ -139,13 +139,14 @@ def _tell(call: Call, number: int, each: "DrilledRound") -> None:
             STATES[result.state],
             size_text(result.bytes),
             f"{result.blocks:,}",
+            size_text(result.read),
             time_text(result.seconds),
             "" if result.predicted is None else time_text(result.predicted),
             against_prediction(result.seconds, result.predicted) if result.state == "restored" else "",
         ]
         for result in each.results
     ]
-    headings = ["checkpoint", "state", "restored", "digests", "took", "predicted", "ratio"]
+    headings = ["checkpoint", "state", "restored", "digests", "read", "took", "predicted", "ratio"]
     call.output.table(headings, rows, right=headings[2:])
     for result in each.results:
         if result.message:

@@ -69,6 +69,29 @@ def test_two_of_six_lost_and_not_a_byte_of_the_store_changed(store):
     assert {path: path.stat().st_mtime_ns for path in store.root.rglob("*")} == times
 
 
+def test_whatever_is_done_to_it_the_store_is_as_it_was(store, tmp_path):
+    before = digests(store.root)
+    rounds = [
+        Round(lose=3),
+        Round(lose_targets=[*"abcdef"]),
+        Round(empty=["a", "b", "c"]),
+        Round(empty=[*"abcdef"]),
+        Round(corrupt=[*"abc"]),
+        Round(corrupt=[*"abcdef"]),
+        Round(slow={"a": 0.001}, throttle={"b": "100MiB"}),
+    ]
+    report = drill(store.config, RUN, every=True, rounds=rounds, report_dir=tmp_path / "r", scratch=tmp_path / "s")
+    assert states(report) == ["lost"] * 12 + ["restored"] * 2
+    assert report.exit_code == 4
+    assert digests(store.root) == before
+
+
+def test_a_window_of_one_stripe_is_enough(tmp_path):
+    store = make_store(tmp_path, window=6 * (64 << 10))
+    store.save({"w": random_bytes(1_500_000)}, step=1, ranks=1)
+    assert only(drill(store.config, RUN)).state == "restored"
+
+
 def test_every_byte_of_every_shard_is_compared(store):
     result = only(drill(store.config, RUN))
     assert result.name == "step-2"
@@ -168,7 +191,7 @@ def test_the_worst_set_is_that_which_leaves_least(tmp_path):
     history = history_of(store.opened, RUN)
     placements = gather(store.opened, history, history.checkpoints)
     units = [frozenset(name) for name in "abcdefg"]
-    worst = worst_set(placements, units, 2, frozenset(), "")
+    worst = worst_set(placements, units, 2, frozenset())
     assert (worst.looked_at, worst.sets) == (21, 21)
     least = min(placements.margin(frozenset(pair)) for pair in combinations("abcdefg", 2))
     assert placements.margin(worst.gone) == least == 0
@@ -177,10 +200,27 @@ def test_the_worst_set_is_that_which_leaves_least(tmp_path):
     assert sum(placements.data[name] for name in worst.gone) == max(held[pair] for pair in full)
 
 
-def test_a_search_that_would_take_too_long_says_that_it_sampled(store, monkeypatch):
-    monkeypatch.setattr("ckptstore.operations.drill.placements.STEPS", 20)
+@pytest.mark.parametrize("base", [frozenset(), frozenset("c")])
+@pytest.mark.parametrize("code", ["4+2", "2+1"])
+def test_a_search_that_would_take_too_long_still_finds_one_that_leaves_least(tmp_path, monkeypatch, code, base):
+    store = make_store(tmp_path, "abcdefghi", code)
+    store.save({"w": random_bytes(2_000_000)}, step=1)
+    history = history_of(store.opened, RUN)
+    placements = gather(store.opened, history, history.checkpoints)
+    units = [frozenset(name) for name in "abcdefghi" if name not in base]
+    for count in (1, 2, 3):
+        exhaustive = worst_set(placements, units, count, base)
+        with monkeypatch.context() as context:
+            context.setattr("ckptstore.operations.drill.placements.STEPS", 2 * len(placements.all_patterns))
+            sampled = worst_set(placements, units, count, base)
+        assert sampled.looked_at <= 2 < exhaustive.looked_at
+        assert placements.margin(sampled.gone | base) == placements.margin(exhaustive.gone | base)
+
+
+def test_a_search_that_would_take_too_long_is_told(store, monkeypatch):
+    monkeypatch.setattr("ckptstore.operations.drill.placements.STEPS", 1)
     (each,) = drill(store.config, RUN, rounds=[Round(lose=2)]).rounds
-    assert "so a worse one may be" in each.faults.how
+    assert "of 15 sets 1 were looked at" in each.faults.how
     assert len(each.faults.lost) == 2
 
 
@@ -189,6 +229,9 @@ def test_a_draw_is_repeated_by_its_seed(store):
     drawn = [drill(store.config, RUN, rounds=rounds, seed=seed).rounds[0].faults.lost for seed in (1, 1, 2, 3, 4)]
     assert drawn[0] == drawn[1]
     assert len({*drawn}) > 1
+    several = drill(store.config, RUN, rounds=rounds * 4, seed=1).rounds
+    assert several[0].faults.lost == drawn[0]
+    assert len({each.faults.lost for each in several}) > 1
 
 
 def test_domains_are_lost_whole(tmp_path):
@@ -307,6 +350,12 @@ def test_rounds_that_can_not_be_name_their_field(store, wrong, key):
         drill(store.config, RUN, rounds=[Round(**wrong)])
     assert caught.value.key == key
     assert key in caught.value.message
+
+
+@pytest.mark.parametrize("rounds", [[], [{"lose": 1}]])
+def test_what_is_no_round_is_refused(store, rounds):
+    with pytest.raises(UsageError, match="round"):
+        drill(store.config, RUN, rounds=rounds)
 
 
 def test_folders_inside_a_target_and_full_ones_are_refused(store, tmp_path):

@@ -60,10 +60,10 @@ def _chosen(
     if asked.random:
         drawn = random.Random(seed).sample(units, count)  # noqa: S311 - a draw that can be repeated, no secret
         return frozenset().union(*drawn), f"{what}, drawn with seed {seed}"
-    worst = worst_set(placements, units, count, base, seed)
+    worst = worst_set(placements, units, count, base)
     if worst.looked_at < worst.sets:
-        how = f"the worst found of {worst.looked_at:,} sets of {what}; there are {worst.sets:,}, so a worse one may be"
-        return worst.gone, how
+        seen = f"of {worst.sets:,} sets {worst.looked_at:,} were looked at: others may take longer"
+        return worst.gone, f"{what}, a set that leaves least; {seen}"
     return worst.gone, f"{what}, the worst set of all {worst.sets:,}"
 
 

@@ -78,6 +78,8 @@ def drill(
     check_run(run)
     if every and selector is not None:
         raise UsageError(f"all checkpoints and {selector} are asked for", hint="leave one of them out")
+    if rounds is not None and not rounds:
+        raise UsageError("a drill of no rounds says nothing", hint="rounds=[Round(lose=2)], or none for the default")
     for each in rounds or ():
         check_round(each, config)
     fraction = check_sample(sample, scratch)
@@ -103,8 +105,8 @@ def drill(
         shared = _Drill(healthy.opened, chosen, latest, placements, report, scratch, total, observer)
         _look(shared, history, opening, report_dir)
         report.survive, report.beyond_layout = placements.survive, beyond_layout(config)
-        for each in asked:
-            faults = faults_of(each, config, placements, report.seed)
+        for number, each in enumerate(asked, 1):
+            faults = faults_of(each, config, placements, f"{report.seed}, round {number}")
             report.rounds.append(_round(shared, config, each, faults))
     report.seconds = time.monotonic() - began
     report.verdicts = judge(report, config, with_latest=latest in map(key_of, chosen))

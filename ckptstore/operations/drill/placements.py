@@ -1,21 +1,21 @@
 """What the records say is where, and which set of targets leaves least of it when it is lost."""
 
 import math
-import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations, islice
+from itertools import combinations
 
 import erasure
 from ckptstore.errors import CkptStoreError
-from ckptstore.load.documents import fetch_document, fetch_record
 from ckptstore.opened import Opened
+from ckptstore.operations.drill.restoring import shards_of
 from ckptstore.placement import Survives, survives
 from ckptstore.selection import key_of
+from ckptstore.source import Source
 from ckptstore.tolerance import record_survives, weakest
-from manifests import Checkpoint, History, Index, Reference, ShardRecord
+from manifests import Checkpoint, History, Reference, ShardRecord
 
 STEPS = 1_000_000
 """Times that the search looks at what one set leaves of one pattern of placement: about two seconds."""
@@ -86,42 +86,40 @@ def gather(opened: Opened, history: History, chosen: Iterable[Checkpoint]) -> Pl
     return found
 
 
-def worst_set(
-    placements: Placements, units: Sequence[frozenset[str]], count: int, base: frozenset[str], seed: str
-) -> Worst:
+def worst_set(placements: Placements, units: Sequence[frozenset[str]], count: int, base: frozenset[str]) -> Worst:
     """The `count` of `units` (targets, or all targets of a domain) whose loss, beside `base`, leaves least.
 
-    All sets are looked at where that takes no more than `STEPS`; else those whose targets hold most, and a draw.
+    All sets are looked at where that takes no more than `STEPS`. Else for each pattern that set which hurts it most,
+    the most hurt patterns first: no set leaves less than the first of these, but others may leave more to rebuild.
     """
     sets = math.comb(len(units), count)
     most = max(STEPS // max(len(placements.all_patterns), 1), 1)
-    candidates = combinations(units, count) if sets <= most else _some(placements, units, count, most, seed)
-    found = [frozenset().union(*each) for each in candidates]
-    worst = min(found, key=lambda gone: placements.harm(gone | base))
-    return Worst(worst, len(found), sets)
+    candidates = combinations(units, count) if sets <= most else _worst_for_each(placements, units, count, base)[:most]
+    unions = {frozenset().union(*each) for each in candidates}
+    worst = min(unions, key=lambda gone: placements.harm(gone | base))
+    return Worst(worst, len(unions), sets)
 
 
-def _some(
-    placements: Placements, units: Sequence[frozenset[str]], count: int, most: int, seed: str
-) -> Iterator[Sequence[frozenset[str]]]:
-    held: Counter[str] = Counter()
-    for _, homes in placements.all_patterns:
-        held.update(dict(homes))
-    heavy = sorted(units, key=lambda unit: -sum(held[name] for name in unit))
-    yield from islice(combinations(heavy, count), (most + 1) // 2)
-    draw = random.Random(seed)  # noqa: S311 - a draw that can be repeated, no secret
-    for _ in range(most // 2):
-        yield draw.sample(units, count)
+def _worst_for_each(
+    placements: Placements, units: Sequence[frozenset[str]], count: int, base: frozenset[str]
+) -> list[Sequence[frozenset[str]]]:
+    found: list[tuple[int, list[list[str]], Sequence[frozenset[str]]]] = []
+    for needed, homes in placements.all_patterns:
+        held = {name: n for name, n in homes if name not in base}
+        weight = {unit: sum(held.get(name, 0) for name in unit) for unit in units}
+        heaviest = sorted(units, key=lambda unit: (-weight[unit], sorted(unit)))[:count]
+        left = sum(held.values()) - sum(weight[unit] for unit in heaviest) - needed
+        found.append((left, [sorted(unit) for unit in heaviest], heaviest))
+    return [heaviest for _, _, heaviest in sorted(found, key=lambda each: each[:2])]
 
 
 def _add(opened: Opened, checkpoint: Checkpoint, found: Placements, patterns: set[Pattern]) -> list[Survives]:
     """Add a checkpoint's stripes and documents; return what each survives."""
-    index = checkpoint.manifest.copies[0].index
-    each = [_add_copies(opened, index, patterns)]
-    for shard in fetch_document(Index, index, opened.targets).shards:
-        record = fetch_record(shard, opened.targets)
-        each += [_add_copies(opened, shard.record, patterns), record_survives(record, opened.domains)]
-        _add_stripes(record, found, patterns)
+    source = Source.open(opened, checkpoint.manifest)
+    each = [_add_copies(opened, checkpoint.manifest.copies[0].index, patterns)]
+    for shard, reference in zip(shards_of(source), source.index.shards, strict=True):
+        each += [_add_copies(opened, reference.record, patterns), record_survives(shard.record, opened.domains)]
+        _add_stripes(shard.record, found, patterns)
     return each
 
 

@@ -45,6 +45,8 @@ class Round(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
 
 def check_round(asked: Round, config: Config, name: Naming = str) -> None:
     """Raise `UsageError` for what isn't of this store or can't be, naming the field as `name` has it."""
+    if not isinstance(asked, Round):
+        raise UsageError(f"a round of a drill is a Round, not a {type(asked).__name__}", hint="rounds=[Round(lose=2)]")
     targets = [place.target for place in config.places]
     domains = sorted({place.domain for place in config.places})
     for field in ("lose_targets", "empty", "corrupt", "slow", "throttle"):
