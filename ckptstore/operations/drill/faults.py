@@ -1,6 +1,6 @@
 """A store opened once more, its targets made to fail: what a drill looks at. Nothing can be written through it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ from ckptstore.targets.base import Reason
 from ckptstore.targets.fault import unavailable
 from ckptstore.targets.pretend import EmptyTarget, ReadOnlyTarget, ThrottledTarget, rot
 
-__all__ = ["Drilled", "Faults", "open_with"]
+__all__ = ["Drilled", "Faults", "domains_lost", "open_with"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,16 @@ def open_with(config: Config, faults: Faults) -> Iterator[Drilled]:
         yield Drilled(opened, readers, faults)
     finally:
         opened.close()
+
+
+def domains_lost(config: Config, gone: Collection[str]) -> tuple[int, int]:
+    """How many domains have lost all of their targets, and how many any."""
+    domains: dict[str, set[str]] = {}
+    for place in config.places:
+        domains.setdefault(place.domain, set()).add(place.target)
+    lost = [len(targets & {*gone}) for targets in domains.values()]
+    whole = sum(count == len(targets) for count, targets in zip(lost, domains.values(), strict=True))
+    return whole, sum(map(bool, lost))
 
 
 def _made_to_fail(reader: ReadOnlyTarget, faults: Faults) -> Target:

@@ -5,7 +5,7 @@ found out about targets is not known to the next. The healthy store beside it gi
 """
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from ckptstore.events import Observer, Progress, ignore
 from ckptstore.names import check_run
 from ckptstore.opened import Opened
 from ckptstore.operations.drill.choosing import default_rounds, faults_of
-from ckptstore.operations.drill.faults import Drilled, Faults, open_with
+from ckptstore.operations.drill.faults import Drilled, Faults, domains_lost, open_with
 from ckptstore.operations.drill.judging import judge, next_step
 from ckptstore.operations.drill.placements import Placements, gather
 from ckptstore.operations.drill.places import check_sample, prepared
@@ -74,37 +74,21 @@ def drill(
     checkpoint, `OutOfReach`, `AccessDenied` where too few targets answer before anything is done. A checkpoint that
     doesn't come back raises nothing: the report says so.
     """
-    check_observer(observer)
-    check_run(run)
-    if every and selector is not None:
-        raise UsageError(f"all checkpoints and {selector} are asked for", hint="leave one of them out")
-    if rounds is not None and not rounds:
-        raise UsageError("a drill of no rounds says nothing", hint="rounds=[Round(lose=2)], or none for the default")
-    for each in rounds or ():
-        check_round(each, config)
+    _check(config, run, selector, every=every, rounds=rounds, observer=observer)
     fraction = check_sample(sample, scratch)
     prepared(config, scratch, report_dir)
-    now = datetime.now(UTC)
-    report = DrillReport(
-        config.name,
-        run,
-        now.isoformat(timespec="seconds"),
-        str(seed if seed is not None else now.date()),
-        fraction,
-        config.code,
-    )
+    report = _new_report(config, run, seed, fraction)
     began = time.monotonic()
     with open_with(config, Faults()) as healthy:
         history = history_of(healthy.opened, run)
         opening = time.monotonic() - began
         chosen = select_all(history, None) if every else [select_from(history, selector or Selector())]
-        latest = key_of(history.checkpoints[-1])
         placements = gather(healthy.opened, history, chosen)
         asked = default_rounds(config, placements) if rounds is None else rounds
         total = int(sum(each.manifest.bytes for each in chosen) * fraction) * len(asked)
+        latest = key_of(history.checkpoints[-1])
         shared = _Drill(healthy.opened, chosen, latest, placements, report, scratch, total, observer)
-        _look(shared, history, opening, report_dir)
-        report.survive, report.beyond_layout = placements.survive, beyond_layout(config)
+        _look(shared, opening, report_dir)
         for number, each in enumerate(asked, 1):
             faults = faults_of(each, config, placements, f"{report.seed}, round {number}")
             report.rounds.append(_round(shared, config, each, faults))
@@ -116,13 +100,47 @@ def drill(
     return report
 
 
-def _look(shared: _Drill, history: History, opening: float, report_dir: Path | None) -> None:
-    """Before anything is taken away: who is out of reach already, and how fast is it read."""
+def _check(
+    config: Config,
+    run: str,
+    selector: Selector | None,
+    *,
+    every: bool,
+    rounds: Sequence[Round] | None,
+    observer: Observer,
+) -> None:
+    """Raise `UsageError` for what can't be, before anything is opened."""
+    check_observer(observer)
+    check_run(run)
+    if every and selector is not None:
+        raise UsageError(f"all checkpoints and {selector} are asked for", hint="leave one of them out")
+    if rounds is not None and not rounds:
+        raise UsageError("a drill of no rounds says nothing", hint="rounds=[Round(lose=2)], or none for the default")
+    for each in rounds or ():
+        check_round(each, config)
+
+
+def _new_report(config: Config, run: str, seed: str | int | None, fraction: float) -> DrillReport:
+    now = datetime.now(UTC)
+    return DrillReport(
+        store=config.name,
+        run=run,
+        began=now.isoformat(timespec="seconds"),
+        seed=str(now.date() if seed is None else seed),
+        sample=fraction,
+        code=config.code,
+        beyond_layout=beyond_layout(config),
+    )
+
+
+def _look(shared: _Drill, opening: float, report_dir: Path | None) -> None:
+    """Before anything is taken away: what do the records promise, who is out of reach already, how fast is it read."""
     report = shared.report
+    report.survive = shared.placements.survive
     report.out_of_reach = _out_of_reach(shared.healthy)
     report.prediction = measure(shared.healthy, shared.chosen[-1].manifest, opening, report.seed)
     if report.prediction.source == "none":
-        report.prediction = from_history(report_dir, report.store, history.run, report.prediction.why)
+        report.prediction = from_history(report_dir, report.store, report.run, report.prediction.why)
 
 
 def _out_of_reach(healthy: Opened) -> dict[str, str]:
@@ -134,7 +152,7 @@ def _out_of_reach(healthy: Opened) -> dict[str, str]:
 
 def _round(shared: _Drill, config: Config, asked: Round, faults: Faults) -> DrilledRound:
     """Open the store with faults, as a job would, and restore every checkpoint that is drilled."""
-    done = DrilledRound(asked.name, faults, *_domains(config, faults.gone))
+    done = DrilledRound(asked.name, faults, *domains_lost(config, faults.gone))
     number = len(shared.report.rounds) + 1
     began = time.monotonic()
     with open_with(config, faults) as drilled:
@@ -150,14 +168,6 @@ def _round(shared: _Drill, config: Config, asked: Round, faults: Faults) -> Dril
                 result.state = _state(shared, faults, checkpoint)
             done.results.append(result)
     return done
-
-
-def _domains(config: Config, gone: Collection[str]) -> tuple[int, int]:
-    """How many domains have lost all of their targets, and how many any."""
-    domains: dict[str, set[str]] = {}
-    for place in config.places:
-        domains.setdefault(place.domain, set()).add(place.target)
-    return sum(targets <= {*gone} for targets in domains.values()), sum(bool(t & {*gone}) for t in domains.values())
 
 
 def _result(
