@@ -25,6 +25,7 @@ NAMES = (
     "prune",
     "tag",
     "plan",
+    "bench",
     "demo",
 )
 """The commands, each the function of its name in the module of its name."""

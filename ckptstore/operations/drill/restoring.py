@@ -25,7 +25,7 @@ from ckptstore.source import Source
 Stripes = Mapping[str, Sequence[int]]
 """Of each shard, by its id, the numbers of the stripes that are restored."""
 
-__all__ = ["Stripes", "Tally", "bytes_of", "choose_stripes", "restore_stripes", "shards_of"]
+__all__ = ["Stripes", "Tally", "bytes_of", "choose_stripes", "restore_stripes", "shards_of", "wants_of"]
 
 
 @dataclass
@@ -82,7 +82,7 @@ def restore_stripes(
     opened = source.opened
     by_id = {shard.record.shard_id: shard for shard in expected}
     tally = Tally()
-    for stripe in verified(list(_wants(shards, stripes)), source.fetcher, opened.buffers):
+    for stripe in verified(list(wants_of(shards, stripes)), source.fetcher, opened.buffers):
         want = stripe.want
         truth = _want(by_id[want.shard.record.shard_id], want.number)
         data = stripe.data if folder is None else _through_file(folder, want, stripe.data)
@@ -94,7 +94,8 @@ def restore_stripes(
     return tally
 
 
-def _wants(shards: Sequence[Shard], stripes: Stripes) -> Iterator[Want]:
+def wants_of(shards: Sequence[Shard], stripes: Stripes) -> Iterator[Want]:
+    """All data of these stripes, in order."""
     for shard in shards:
         for number in stripes[shard.record.shard_id]:
             yield _want(shard, number)
