@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from ckptstore.checkpoint import Checkpoint, Which, selector_of, the_one
 from ckptstore.config import Config
 from ckptstore.events import Observer, ignore
+from ckptstore.listening import work
 from ckptstore.names import check_run
 from ckptstore.notices import PruneFailedWarning, warner
 from ckptstore.opened import Opened, shared
@@ -102,7 +103,8 @@ class Run:
             return self._committed(save(), warn)
 
         saver = Saver.of(self.config, self.name)
-        return saver.save_async(state_dict, step=step, name=name, user=user, observer=observer, wrap=commit)
+        with work("stage", self.name, step, observer):  # what training waits for
+            return saver.save_async(state_dict, step=step, name=name, user=user, observer=observer, wrap=commit)
 
     def _committed(self, manifest: Manifest, warn: Callable[[Warning], None], process_group: Any = None) -> Checkpoint:
         """The checkpoint just saved; rank 0 prunes, if that is automatic. Its failure fails no save."""
@@ -162,10 +164,16 @@ class Run:
         observer: Observer = ignore,
     ) -> "VerifyReport":
         """Check that all of one checkpoint, or of all, is there; with `read_data` every digest too. Writes nothing."""
+        from ckptstore.operations.telling import verified
         from ckptstore.operations.verify import verify
 
         selector = None if step is None else selector_of(step)
-        return verify(self._opened, self.name, selector, read_data=read_data, subset=subset, observer=observer)
+        kind = "verify_one" if selector else "verify_data" if read_data else "verify"
+        with work(kind, self.name, observer=observer) as w:
+            report = verify(self._opened, self.name, selector, read_data=read_data, subset=subset, observer=w.observe)
+            if selector is None:
+                w.observe(verified(self.name, report))
+        return report
 
     def repair(
         self,
@@ -183,7 +191,10 @@ class Run:
         from ckptstore.operations.repair import repair
 
         selector = None if step is None else selector_of(step)
-        return repair(self._opened, self.name, selector, replace=replace, dry_run=dry_run, observer=observer)
+        with work("repair", self.name, observer=observer, dry_run=dry_run) as w:
+            report = repair(self._opened, self.name, selector, replace=replace, dry_run=dry_run, observer=w.observe)
+            w.bytes = sum(result.bytes for result in report.checkpoints)
+        return report
 
     def drill(
         self,
@@ -253,17 +264,18 @@ class Run:
         """
         from ckptstore.operations.prune import prune
 
-        return prune(
-            self._opened,
-            self.name,
-            rules_for(self.config.retention, rules, keep, sweep_only=sweep_only),
-            sweep_only=sweep_only,
-            dry_run=dry_run,
-            read_data=read_data or self.config.retention.read_data,
-            allow_nothing=unsafe_allow_remove_all,
-            strict_tags=rules is not None or bool(keep.get("keep_tags")),
-            observer=observer,
-        )
+        with work("prune", self.name, observer=observer, dry_run=dry_run) as w:
+            return prune(
+                self._opened,
+                self.name,
+                rules_for(self.config.retention, rules, keep, sweep_only=sweep_only),
+                sweep_only=sweep_only,
+                dry_run=dry_run,
+                read_data=read_data or self.config.retention.read_data,
+                allow_nothing=unsafe_allow_remove_all,
+                strict_tags=rules is not None or bool(keep.get("keep_tags")),
+                observer=w.observe,
+            )
 
     def tag(self, step: Which, tag: str) -> Checkpoint:
         """Give a checkpoint a tag, and take it from the one that had it: `load(step="tag:best")` finds it.

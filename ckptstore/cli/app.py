@@ -26,6 +26,7 @@ NAMES = (
     "tag",
     "plan",
     "bench",
+    "metrics",
     "demo",
 )
 """The commands, each the function of its name in the module of its name."""

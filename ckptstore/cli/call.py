@@ -1,7 +1,9 @@
 """What every command shares: the options `--store`, `--run`, `--json` and `-v`, and what they lead to."""
 
 import inspect
+import os
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,6 +37,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON on stdo
 VerboseOption = Annotated[
     bool, typer.Option("--verbose", "-v", help="Tell on stderr what happens underneath, and show tracebacks.")
 ]
+METRICS_DIR = "CKPT_METRICS_DIR"
+"""Where the environment names a folder by it, commands leave how they ended there (`recording`)."""
 
 __all__ = ["Call", "command"]
 
@@ -140,14 +144,20 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
     @wraps(function)
     def called(*args: Any, store: str | None, run: str, as_json: bool, verbose: bool, **options: Any) -> int:
         call = Call(function.__name__, store=store, run=run, as_json=as_json, verbose=verbose)
+        begun = time.monotonic()
         try:
-            return function(call, *args, **options)
+            code = function(call, *args, **options)
         except (SystemExit, OutputError):
             raise
         except BaseException as error:  # noqa: BLE001 - told, whatever it is, a panic of a client too; its code says which
             if verbose:
                 sys.stderr.write(redacted("".join(traceback.format_exception(error))))
-            return call.output.failure(failure_of(call.cause(error)))
+            code = call.output.failure(failure_of(call.cause(error)))
+        if METRICS_DIR in os.environ:
+            from ckptstore.cli.recording import record
+
+            record(call, options, code, time.monotonic() - begun)
+        return code
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     called.__signature__ = inspect.Signature([*own, *_COMMON])  # type: ignore[attr-defined]

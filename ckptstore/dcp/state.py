@@ -19,6 +19,7 @@ from ckptstore.dcp.together import Ranks, is_distributed
 from ckptstore.dcp.writer import StoreWriter
 from ckptstore.errors import CkptStoreError, UsageError
 from ckptstore.events import Observer, ignore
+from ckptstore.listening import work
 from ckptstore.opened import shared
 from ckptstore.selection import Selector, select
 from ckptstore.source import Source
@@ -49,19 +50,20 @@ def save_state(
     """
     check_state(state)
     checkpoint_id = f"step-{step}" if name is None and step is not None else name
-    writer = StoreWriter(
-        config, run=run, step=step, user=user, private=private, observer=observer, reached=ranks.reached
-    )
-    with own_errors(), nullcontext(group) if group else ranks.together() as chosen:
-        metadata = state_dict_saver.save(
-            state,
-            storage_writer=writer,
-            checkpoint_id=checkpoint_id,
-            planner=CheckpointSavePlanner(called=f"{checkpoint_id!r}, step {step}"),
-            process_group=chosen,
-            no_dist=not is_distributed(),
+    with work("save", run, step, observer) as saving:
+        writer = StoreWriter(
+            config, run=run, step=step, user=user, private=private, observer=saving.observe, reached=ranks.reached
         )
-    return decode(Manifest, metadata.storage_data)
+        with own_errors(), nullcontext(group) if group else ranks.together() as chosen:
+            metadata = state_dict_saver.save(
+                state,
+                storage_writer=writer,
+                checkpoint_id=checkpoint_id,
+                planner=CheckpointSavePlanner(called=f"{checkpoint_id!r}, step {step}"),
+                process_group=chosen,
+                no_dist=not is_distributed(),
+            )
+        return decode(Manifest, metadata.storage_data)
 
 
 def load_state(
@@ -78,13 +80,15 @@ def load_state(
     """Load in place on every rank what rank 0 decides on."""
     if not isinstance(state, dict):
         raise UsageError(f"a state to load into is a dict, not {type(state).__name__}", hint="run.load(state := {})")
-    found = _decide(config, run, selector, group, observer)
-    planner = CheckpointLoadPlanner(state, strict=strict, allow_cast=allow_cast)
-    reader = JointReader(config, run, found, sharing_group(group), observer)
-    with own_errors():
-        state_dict_loader.load(  # into nothing: the planner fills the state, DCP only keys that are there already
-            {}, storage_reader=reader, planner=planner, process_group=group, no_dist=not is_distributed()
-        )
+    with work("load", run, observer=observer) as loading:
+        found = _decide(config, run, selector, group, loading.observe)
+        loading.step = found.manifest.step
+        planner = CheckpointLoadPlanner(state, strict=strict, allow_cast=allow_cast)
+        reader = JointReader(config, run, found, sharing_group(group), loading.observe)
+        with own_errors():
+            state_dict_loader.load(  # into nothing: the planner fills the state, DCP only keys that are there already
+                {}, storage_reader=reader, planner=planner, process_group=group, no_dist=not is_distributed()
+            )
     return planner.report
 
 

@@ -17,6 +17,7 @@ from ckptstore.targets.base import Target
 from ckptstore.targets.directory import DirectoryTarget
 from ckptstore.targets.health import HealthTarget
 from ckptstore.targets.memory import MemoryObjects, MemoryTarget
+from ckptstore.targets.observed import ObservedTarget
 from ckptstore.targets.options import Options, check_options, refuse_secrets
 from ckptstore.targets.retry import RetryTarget
 
@@ -36,7 +37,7 @@ def open_target(
     *,
     folder: str | os.PathLike[str] = ".",
 ) -> Target:
-    """The target at `url`, with retries (outermost) and health around it. Nothing is connected to yet.
+    """The target at `url`, within what observes it, health and retries (outermost). Nothing is connected to yet.
 
     `file:///path`, `file://relative` or a plain path (relative ones start in `folder`); `s3://bucket/prefix`,
     `gs://…`, `az://container/…` by obstore; `memory://name`, shared in this process; `fsspec+<scheme>://…`,
@@ -45,7 +46,8 @@ def open_target(
     """
     scheme, rest, checked = _parse(name, os.fspath(url), options or {})
     target = _client(name, scheme, rest, checked, os.fspath(folder))
-    return RetryTarget(HealthTarget(target, patience=checked.deadline), deadline=checked.deadline)
+    observed = ObservedTarget(target)
+    return RetryTarget(HealthTarget(observed, patience=checked.deadline), deadline=checked.deadline)
 
 
 class Location(NamedTuple):

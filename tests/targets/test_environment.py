@@ -27,7 +27,7 @@ VERBS = {
 
 def bare(url: str, **options: object) -> Target:
     """Without retries and health."""
-    return open_target("a", url, options={"deadline": 1, **options}).inner.inner
+    return open_target("a", url, options={"deadline": 1, **options}).inner.inner.inner
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ def test_the_same_bytes_of_another_are_a_conflict(target, server):
 )
 def test_each_status_is_transient_or_permanent(target, server, status, code, kind, reason):
     server.inject(refuses(status, code))
-    bare = target.inner.inner
+    bare = target.inner.inner.inner
     for verb in (bare.get, lambda path: bare.put(path, b"x")):
         with pytest.raises(kind) as caught:
             verb("a/b")

@@ -32,7 +32,7 @@ def target(server):
 @pytest.fixture
 def bare(target):
     """Without retries and health."""
-    return target.inner.inner
+    return target.inner.inner.inner
 
 
 def test_o31_a_409_with_foreign_content_is_a_conflict(target, server):
@@ -205,7 +205,7 @@ def test_a_body_that_stalls_or_is_cut_is_unavailable(cut):
 
         threading.Thread(target=answer, daemon=True).start()
         endpoint = f"http://127.0.0.1:{server.getsockname()[1]}"
-        bare = open_target("s", "s3://bucket", options={"endpoint": endpoint, **FAST}).inner.inner
+        bare = open_target("s", "s3://bucket", options={"endpoint": endpoint, **FAST}).inner.inner.inner
         with pytest.raises(TargetUnavailable) as caught:
             bare.get_into("a", memoryview(bytearray(9000)))
         assert caught.value.reason == (Reason.BROKEN if cut else Reason.TIMEOUT)

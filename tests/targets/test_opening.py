@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def inner(target):
-    return target.inner.inner
+    return target.inner.inner.inner
 
 
 @pytest.mark.parametrize(

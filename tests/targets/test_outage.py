@@ -24,7 +24,7 @@ def server(monkeypatch):
 def test_a_paused_server_costs_one_time_out_and_recovers(server):
     """SIGSTOP: the kernel takes connections and nothing answers. One read_timeout, then none, then it is back."""
     opened = open_target("s", "s3://bucket/p", options={"endpoint": server.endpoint, "read_timeout": 2.0})
-    target = RetryTarget(HealthTarget(opened.inner.inner, cool_down=1.0))
+    target = RetryTarget(HealthTarget(opened.inner.inner.inner, cool_down=1.0))
     target.put("a", b"before")
     server.pause()
     begun = time.monotonic()
