@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 from ckptstore.checkpoint import Checkpoint, Which, selector_of, the_one
 from ckptstore.config import Config
 from ckptstore.events import Observer, ignore
-from ckptstore.listening import work
 from ckptstore.names import check_run
 from ckptstore.notices import PruneFailedWarning, warner
 from ckptstore.opened import Opened, shared
@@ -16,6 +15,7 @@ from ckptstore.placement import Survives
 from ckptstore.retention import Keep, Retention, rules_for
 from ckptstore.selection import Selector, history_of, live, select_from
 from ckptstore.targets import Reason
+from ckptstore.work import work
 from manifests import History, Manifest
 
 if TYPE_CHECKING:  # torch is imported when a state is saved or loaded, never to look at a store

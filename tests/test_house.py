@@ -12,19 +12,8 @@ ROOT = Path(__file__).parent.parent
 
 FLOORS = [
     {"errors", "events", "dtypes", "deadline", "redaction"},
-    {"arguments"},
-    {
-        "placement",
-        "names",
-        "header",
-        "retention",
-        "objectives",
-        "preemption",
-        "refusals",
-        "notices",
-        "ending",
-        "listening",
-    },
+    {"arguments", "listening"},
+    {"placement", "names", "header", "retention", "objectives", "preemption", "refusals", "notices", "ending", "work"},
     {"config", "buffers", "protocolerrors", "planning", "telemetry"},
     {"targets", "tolerance"},
     {"save", "load", "identity", "sessions"},

@@ -35,7 +35,7 @@ def metrics(
 
     Prints them, writes them for node_exporter's textfile collector, or serves them. docs/metrics.md says what each
     means. Reads no data and writes nothing to the store. Exits 0 where all runs could be looked at, whatever was found;
-    else the metrics are told all the same, and the code is that of the last failure. Needs the extra
+    else the metrics of the others are told, and the code is that of the last failure. Needs the extra
     `ckptstore[metrics]`.
     """
     from ckptstore.listening import subscribe, unsubscribe
@@ -45,12 +45,12 @@ def metrics(
     seconds = _seconds(every, listen, textfile)
     if textfile is not None:
         check_textfile(textfile)
-    found = PrometheusObserver()
+    found, looks = PrometheusObserver(), _Looks(call, all_runs=all_runs)
     subscribe(found)
     try:
         if listen is not None:
-            return _serve(call, found, listen, seconds, all_runs=all_runs)
-        code = _look(call, all_runs=all_runs)
+            return _serve(call, found, listen, seconds, looks)
+        looks.look()
     finally:
         unsubscribe(found)
     if textfile is None:
@@ -58,7 +58,7 @@ def metrics(
     else:
         write_textfile(found.registry, textfile)
         call.output.say(f"wrote {textfile}")
-    return call.output.summary(code, store=call.config.name, textfile=textfile)
+    return call.output.summary(looks.code, store=call.config.name, textfile=textfile)
 
 
 def _seconds(every: str | None, listen: str | None, textfile: Path | None) -> float:
@@ -81,20 +81,39 @@ def _seconds(every: str | None, listen: str | None, textfile: Path | None) -> fl
     return seconds
 
 
-def _look(call: Call, *, all_runs: bool) -> int:
-    """Look at the runs, once; the metrics hear of what is found. Returns the exit code."""
-    code = 0
-    try:
-        runs = call.runs() if all_runs else [call.run]
-    except CkptStoreError as error:
-        return _tell(call, None, error)
-    for run in runs:
+class _Looks:
+    """Looks at a store, one after another; the metrics hear of what is found."""
+
+    def __init__(self, call: Call, *, all_runs: bool) -> None:
+        self._call = call
+        self._all_runs = all_runs
+        self._runs: list[str] = [] if all_runs else [call.run]
+        self.made = 0
+        self.code = 0
+
+    def look(self) -> None:
+        """Look once. `code` is then 0, or the exit code of the last failure to do so.
+
+        Raises `CkptStoreError` where the runs can't be listed, and none were before.
+        """
+        self._list_runs()
+        self.code = 0
+        for run in self._runs:
+            try:
+                _look_at(self._call, run)
+                self._call.output.record("run", run=run, code=0)
+            except CkptStoreError as error:
+                self.code = _tell(self._call, run, error)
+        self.made += 1
+
+    def _list_runs(self) -> None:
+        if not self._all_runs:
+            return
         try:
-            _look_at(call, run)
-            call.output.record("run", run=run, code=0)
-        except CkptStoreError as error:
-            code = _tell(call, run, error)
-    return code
+            self._runs = self._call.runs()
+        except CkptStoreError:
+            if not self._runs:
+                raise  # those that are known are looked at all the same: each of them tells that it can't be
 
 
 def _look_at(call: Call, run: str) -> None:
@@ -102,14 +121,14 @@ def _look_at(call: Call, run: str) -> None:
     from ckptstore.operations.telling import listed
     from ckptstore.run import Run
 
+    Run(call.opened.config, run).verify()
     tell(listed(call.history(run)))
-    Run(call.config, run).verify()
 
 
-def _tell(call: Call, run: str | None, error: CkptStoreError) -> int:
-    """Why a run, or the list of runs, could not be looked at."""
+def _tell(call: Call, run: str, error: CkptStoreError) -> int:
+    """Why a run could not be looked at."""
     failure = failure_of(call.cause(error))
-    call.output.note(f"{'the runs' if run is None else f'run {run}'} could not be looked at: {failure.message}")
+    call.output.note(f"run {run} could not be looked at: {failure.message}")
     call.output.note(f"  next: {failure.hint.removeprefix('run: ')}")
     call.output.record("run", run=run, **failure._asdict())
     return failure.code
@@ -126,20 +145,18 @@ def _print(call: Call, found: "PrometheusObserver") -> None:
             call.output.record("sample", name=sample.name, labels=sample.labels, value=sample.value)
 
 
-def _serve(call: Call, found: "PrometheusObserver", address: str, seconds: float, *, all_runs: bool) -> int:
-    """Serve until a signal. What can't be looked at is told and tried again at the next look."""
+def _serve(call: Call, found: "PrometheusObserver", address: str, seconds: float, looks: _Looks) -> int:
+    """Serve until a signal. What can't be looked at is told, and tried again at the next look."""
     from ckptstore.telemetry import serve
 
-    looks, code = 0, 0
     with serve(found.registry, address) as server:
         where = f"http://{address.rpartition(':')[0]}:{server.port}/metrics"
         call.output.record("listening", url=where)
         call.output.note(f"serving {where}")
         try:
             while True:
-                code = _look(call, all_runs=all_runs)
-                looks += 1
+                looks.look()
                 time.sleep(seconds)
         except KeyboardInterrupt:  # SIGTERM raises one too: to be stopped is how a service ends well
-            call.output.note(f"stopped after {count(looks, 'look')}")
-    return call.output.summary(0, store=call.config.name, looks=looks, last=code)
+            call.output.note(f"stopped after {count(looks.made, 'look')}")
+    return call.output.summary(0, store=call.config.name, looks=looks.made, last=looks.code)

@@ -19,10 +19,10 @@ from ckptstore.dcp.together import Ranks, is_distributed
 from ckptstore.dcp.writer import StoreWriter
 from ckptstore.errors import CkptStoreError, UsageError
 from ckptstore.events import Observer, ignore
-from ckptstore.listening import work
 from ckptstore.opened import shared
 from ckptstore.selection import Selector, select
 from ckptstore.source import Source
+from ckptstore.work import work
 from manifests import Manifest, decode
 
 __all__ = ["LoadReport", "check_state", "load_state", "own_errors", "save_state"]

@@ -37,21 +37,21 @@ def listed(history: History) -> RunListed:
     """The latest live checkpoint of a run, and how often it saves."""
     if not history.checkpoints:
         return RunListed(history.run, None, None, None, None)
-    latest = history.checkpoints[-1].manifest
+    latest = history.checkpoints[-1]
     interval = _interval([*history.checkpoints, *history.deleted])
-    return RunListed(history.run, _time(latest.created), latest.step, latest.bytes, interval)
+    return RunListed(history.run, _saved(latest), latest.manifest.step, latest.manifest.bytes, interval)
 
 
 def _interval(saves: Sequence[Checkpoint]) -> float | None:
     """The median of the latest; deleted ones count, for what a prune thins out would look like longer intervals."""
-    times = [time for save in saves if (time := _time(save.manifest.created)) is not None]
+    times = [time for save in saves if (time := _saved(save)) is not None]
     gaps = [later - earlier for earlier, later in pairwise(sorted(times)[-RECENT:])]
     return median(gaps) if gaps else None
 
 
-def _time(created: str) -> float | None:
-    """Seconds since 1970; None where it is no time, for nothing else reads it and so nothing refuses it."""
+def _saved(save: Checkpoint) -> float | None:
+    """When its first version was made: later ones are repairs. None where that is no time, which nothing refuses."""
     try:
-        return datetime.fromisoformat(created).timestamp()
+        return datetime.fromisoformat(save.versions[0].created).timestamp()
     except ValueError:
         return None

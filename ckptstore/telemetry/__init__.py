@@ -10,12 +10,12 @@
 What each metric means, and what to alert on, is in docs/metrics.md.
 """
 
-from ckptstore.listening import work
 from ckptstore.telemetry.exposing import Server, serve, write_textfile
 from ckptstore.telemetry.logs import JsonLines, LogObserver, log_json
 from ckptstore.telemetry.metrics import PrometheusObserver
 from ckptstore.telemetry.observing import Observation, observe
 from ckptstore.telemetry.spans import SpanObserver
+from ckptstore.work import work
 
 __all__ = [
     "JsonLines",
