@@ -22,6 +22,7 @@ Every command takes these options:
 
 `--store` may be left out where the environment has CKPT_STORE, and `--run` where it has CKPT_RUN. Credentials of
 targets come from the environment, a profile or the machine's role, never from the command line or from store.toml.
+Where CKPT_METRICS_DIR names a folder, commands leave Prometheus metrics there of how they ended (docs/metrics.md).
 
 Where a command takes a CHECKPOINT, it is a step (`7`), a name (`step-100`), `latest`, `tag:best`, or a key as
 `ckpt show` prints it. Of several saves of one step or name the newest is meant. A name that looks like one of the

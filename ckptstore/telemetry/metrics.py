@@ -130,6 +130,7 @@ class PrometheusObserver:
                 self._target_bytes.labels(*of_verb),
             )
             self._of_request[key] = children
+            self._damaged.labels(event.target)  # at 0: `increase` doesn't see a series begin at 1
         requests, seconds, moved = children
         requests.inc()
         seconds.observe(event.seconds)

@@ -67,6 +67,7 @@ def commands(folder):
         ["undelete", "--step", "1"],
         ["prune", "--sweep", "--grace", "0", "--dry-run"],
         ["show", "1"],
+        ["metrics"],
     ]
 
 
