@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ckptstore.cli.call import METRICS_DIR, Call
-from ckptstore.cli.failures import INTERRUPTED, TERMINATED
+from ckptstore.cli.failures import BAD_USAGE, INTERRUPTED, TERMINATED, failure_of
 from ckptstore.errors import UsageError
 
 WORKS = ("save", "restore", "verify", "repair", "prune", "copy", "drill")
@@ -24,16 +24,20 @@ __all__ = ["record"]
 
 
 def record(call: Call, options: Mapping[str, Any], code: int, seconds: float) -> None:
-    """Leave a file about a command that has exited with `code`. A dry run is no work; a failure to do so is noted."""
+    """Leave a file about a command that exits with `code`. A failure to do so is noted, and fails nothing.
+
+    A dry run is no work, and a command line that can't be no try.
+    """
     command = call.output.command
     selects = command in {"verify", "repair"} and any(options.get(name) is not None for name in PARTIAL)
-    if command not in WORKS or selects or options.get("dry_run"):
+    if command not in WORKS or selects or options.get("dry_run") or code == BAD_USAGE or "config" not in vars(call):
         return
     work = f"{command}_data" if command == "verify" and any(map(options.get, READING)) else command
     try:
         _write(call, work, _outcome(command, code), seconds)
     except (OSError, UsageError) as error:
-        call.output.note(f"{METRICS_DIR}: {error}")
+        failure = failure_of(error)
+        call.output.note(f"{METRICS_DIR}: {failure.message}  (next: {failure.hint})")
 
 
 def _write(call: Call, work: str, outcome: str, seconds: float) -> None:
@@ -42,11 +46,11 @@ def _write(call: Call, work: str, outcome: str, seconds: float) -> None:
     from ckptstore.telemetry.metrics import PrometheusObserver
 
     call.check_run()  # it becomes part of a file's name
-    store = call.config.name if "config" in vars(call) else "unknown"
     metrics = PrometheusObserver()
     metrics(WorkBegan(0, work, call.run, None))
     metrics(WorkEnded(0, work, call.run, None, seconds, 0, outcome, ""))
-    write_textfile(metrics.registry, Path(os.environ[METRICS_DIR]) / f"ckptstore_{store}_{call.run}_{work}.prom")
+    name = f"ckptstore_{call.config.name}_{call.run}_{work}.prom"
+    write_textfile(metrics.registry, Path(os.environ[METRICS_DIR]) / name)
 
 
 def _outcome(command: str, code: int) -> str:

@@ -246,10 +246,50 @@ def test_what_a_verify_finds_is_no_failure_to_verify(ckpt, folder):
     assert of(samples, "last_attempt_ok", run="default", work="verify") == 1
 
 
-@pytest.mark.parametrize("line", [["verify", "7"], ["repair", "--dry-run"], ["repair", "7"], ["ls"], ["metrics"]])
-def test_what_is_no_work_on_a_run_leaves_nothing(ckpt, folder, line):
-    assert ckpt(*line).code == 0
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (["verify", "7"], 0),
+        (["repair", "--dry-run"], 0),
+        (["repair", "7"], 0),
+        (["ls"], 0),
+        (["metrics"], 0),
+        (["save", "in.safetensors"], 2),
+        (["verify", "--run", "../up"], 2),
+        (["verify", "--store", "nowhere.toml"], 2),
+    ],
+)
+def test_what_is_no_work_on_a_run_leaves_nothing(ckpt, folder, line, code):
+    assert ckpt(*line).code == code
     assert left(folder) == {}
+
+
+def test_a_command_that_is_stopped_is_no_success(ckpt, folder, monkeypatch):
+    from ckptstore.cli.failures import Terminated
+    from ckptstore.operations import verify
+
+    def stopped(*_arguments, **_options):
+        raise Terminated
+
+    monkeypatch.setattr(verify, "verify", stopped)
+    assert ckpt("verify").code == 143
+    (samples,) = left(folder).values()
+    assert of(samples, "work_total", run="default", work="verify", outcome="interrupted") == 1
+    assert of(samples, "last_attempt_ok", run="default", work="verify") == 0
+
+
+def test_without_the_extra_it_is_named_and_other_commands_go_on(ckpt, folder):
+    script = (
+        "import sys; sys.modules['prometheus_client'] = None\n"
+        "from ckptstore.cli.entry import run\n"
+        f"sys.exit(run([*sys.argv[1:], '--json', '--store', {str(ckpt.path)!r}]))"
+    )
+    told = {}
+    for command in ("metrics", "verify"):
+        line = [sys.executable, "-c", script, command]
+        done = subprocess.run(line, capture_output=True, text=True, check=False)
+        told[command] = done.returncode, "pip install 'ckptstore[metrics]'" in done.stderr
+    assert told == {"metrics": (2, True), "verify": (0, True)}
 
 
 def test_a_folder_that_is_gone_fails_no_command(ckpt, folder):
