@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from ckptstore.checkpoint import Checkpoint, Which, selector_of, the_one
 from ckptstore.config import Config
+from ckptstore.errors import UsageError
 from ckptstore.events import Observer, ignore
 from ckptstore.names import check_run
 from ckptstore.notices import PruneFailedWarning, warner
@@ -22,6 +23,7 @@ if TYPE_CHECKING:  # torch is imported when a state is saved or loaded, never to
     from ckptstore.dcp.saver import SaveHandle
     from ckptstore.dcp.state import LoadReport
     from ckptstore.operations.drill import DrillReport, Round
+    from ckptstore.operations.copying import CopyReport
     from ckptstore.operations.prune import PruneReport
     from ckptstore.operations.repair import RepairReport
     from ckptstore.operations.verify import VerifyReport
@@ -227,6 +229,31 @@ class Run:
             report_dir=None if report_dir is None else Path(report_dir),
             observer=observer,
         )
+
+    def copy(
+        self,
+        to: "Run",
+        step: Which | None = None,
+        *,
+        every: bool = False,
+        read_back: bool = False,
+        dry_run: bool = False,
+        observer: Observer = ignore,
+    ) -> "CopyReport":
+        """Copy a checkpoint, the latest unless told, or every one of the run, into a run of another store or this one.
+
+        What is there already is not copied again. `read_back`: read every byte written before the commit. Raises as
+        `operations.copying.copy`; `UsageError` for what is no run, or one checkpoint where `every` is asked for.
+        """
+        from ckptstore.operations.copying import copy
+
+        if not isinstance(to, Run):
+            raise UsageError(f"a run is copied into a Run, not a {type(to).__name__}", hint='store.run("pretrain-7b")')
+        if every and step is not None:
+            raise UsageError(f"every checkpoint is to be copied, and {step} is named", hint="leave one of them out")
+        selector = None if every else selector_of(step)
+        options = {"read_back": read_back, "dry_run": dry_run}
+        return copy(self._opened, self.name, selector, shared(to.config), to.name, observer=observer, **options)
 
     def delete(self, step: Which) -> Checkpoint:
         """Hide a checkpoint: it is not listed any more, and doesn't load. Of several saves of a step the newest.

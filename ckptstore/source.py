@@ -1,6 +1,6 @@
 """A checkpoint open for reading: its index, and its shard records as they are needed."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -8,13 +8,14 @@ from typing import TypeVar
 
 import numpy as np
 
+from ckptstore.buffers import BufferPool, Bytes
 from ckptstore.dtypes import OBJECT
 from ckptstore.errors import CkptStoreError, CorruptError, DataLost, NotFoundError
 from ckptstore.events import Observer, ignore
 from ckptstore.load.documents import fetch_document, fetch_record
 from ckptstore.load.fetch import Fetcher
-from ckptstore.load.plan import Request, Shard, box_runs
-from ckptstore.load.reader import read
+from ckptstore.load.plan import Request, Shard, box_runs, whole_shard
+from ckptstore.load.reader import read, verified
 from ckptstore.opened import Opened
 from ckptstore.protocolerrors import protocol_errors
 from manifests import Chunk, Index, Manifest, ShardRecord, ShardReference, TensorEntry, paths
@@ -94,6 +95,15 @@ class Source:
         """See `load.reader.read`."""
         with _unless_pruned(self.opened, self.manifest):
             read(requests, self.fetcher, self.opened.buffers, self.observer)
+
+    def stripes(self, number: int, buffers: BufferPool) -> Generator[Bytes, None, None]:
+        """All of a shard's stream, verified, a stripe at a time: each is there until the next one is asked for.
+
+        `buffers`: none that whoever takes the stripes waits for as well. Raises as `read`.
+        """
+        with _unless_pruned(self.opened, self.manifest):
+            for stripe in verified(whole_shard(self.shard(number)), self.fetcher, buffers):
+                yield stripe.data
 
     def read_object(self, fqn: str, limit: int | None = None) -> bytes:
         """The bytes of a byte object. Raises `CorruptError` where a tensor is stored, or more than `limit` bytes."""

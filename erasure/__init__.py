@@ -5,7 +5,7 @@ and `cut` say which bytes are where. Buffers are the caller's: 1-D C-contiguous 
 never detects damage: check the CRC of every block before it is used.
 """
 
-from erasure.checksum import block_crcs, crc32c
+from erasure.checksum import block_crcs, crc32c, crc32c_joined
 from erasure.code import Code
 from erasure.errors import ErasureError, KernelWarning
 from erasure.fused import encode_stripe
@@ -20,6 +20,7 @@ __all__ = [
     "StripeShape",
     "block_crcs",
     "crc32c",
+    "crc32c_joined",
     "cut",
     "encode_stripe",
     "kernel_name",

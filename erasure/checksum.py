@@ -1,5 +1,6 @@
-"""CRC32C of whole buffers and of their blocks."""
+"""CRC32C of whole buffers and of their blocks, and of buffers joined, from the CRCs of their parts."""
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,14 @@ import numpy.typing as npt
 from erasure.errors import BufferFormatError, RangeError
 from erasure.kernels import Array, active_checksum
 
-__all__ = ["BLOCK", "block_crcs", "crc32c"]
+__all__ = ["BLOCK", "block_crcs", "crc32c", "crc32c_joined"]
 
 BLOCK = 1 << 20
 """Bytes of a fragment under one CRC, and the unit of ranged reads."""
+
+POLYNOMIAL = 0x82F63B78
+"""Castagnoli's, bits reversed: in 32 bits the highest one stands for x^0."""
+ONE = 1 << 31
 
 
 def crc32c(buffer: Any, value: int = 0) -> int:
@@ -36,6 +41,40 @@ def block_crcs(buffer: Any, block: int = BLOCK) -> npt.NDArray[np.uint32]:
     update = active_checksum().bind(view)
     starts = range(0, view.size, block)
     return np.array([update(at, min(at + block, view.size), 0) for at in starts], np.uint32)
+
+
+def crc32c_joined(first: int, second: int, length: int) -> int:
+    """CRC32C of two buffers, one after the other, from that of each and the `length` in bytes of the second.
+
+    With a CRC as the remainder of a polynomial, what comes before is multiplied by x^(8 * length).
+    Raises RangeError for a negative length.
+    """
+    if length < 0:
+        raise RangeError("buffer length", length, length + 1, 1 << 63)
+    return _product(_power(8 * length), first) ^ second
+
+
+@lru_cache(maxsize=1024)  # blocks have few different lengths
+def _power(exponent: int) -> int:
+    """x^exponent modulo the polynomial."""
+    result, square = ONE, ONE >> 1
+    while exponent:
+        if exponent & 1:
+            result = _product(result, square)
+        square = _product(square, square)
+        exponent >>= 1
+    return result
+
+
+def _product(a: int, b: int) -> int:
+    """The product modulo the polynomial: for each power of x in `a`, from x^0 on, that multiple of `b`."""
+    result = 0
+    while a:
+        if a & ONE:
+            result ^= b
+        a = (a << 1) & 0xFFFFFFFF
+        b = b >> 1 ^ POLYNOMIAL if b & 1 else b >> 1
+    return result
 
 
 def _as_bytes(buffer: Any) -> Array:

@@ -12,7 +12,7 @@ import erasure
 from ckptstore.buffers import Bytes
 from manifests import ShardRecord, Stripe
 
-__all__ = ["Request", "Runs", "Shard", "Want", "box_runs", "plan_wants"]
+__all__ = ["Request", "Runs", "Shard", "Want", "box_runs", "plan_wants", "whole_shard"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,14 @@ def plan_wants(requests: Iterable[Request]) -> list[Want]:
         for request in sorted(group, key=lambda r: r.offset):
             _add(request, wants)
     return list(wants.values())
+
+
+def whole_shard(shard: Shard) -> list[Want]:
+    """What to read of each stripe to have all of the stream, in order; answers no request."""
+    wants = [_open_want(shard, number) for number in range(len(shard.record.stripes))]
+    for want in wants:
+        want.blocks.update((f, block) for f in range(want.shape.k) for block in range(want.shape.blocks(f)))
+    return wants
 
 
 def _add(request: Request, wants: dict[tuple[int, int], Want]) -> None:
