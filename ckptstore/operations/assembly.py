@@ -15,7 +15,7 @@ from ckptstore.dtypes import dtype_named, nbytes_of
 from ckptstore.load.plan import Request, Shard, box_runs
 from ckptstore.source import Source
 
-__all__ = ["Part", "parts_of", "read_parts", "tensor_bytes"]
+__all__ = ["Part", "cut_box", "parts_of", "read_parts", "tensor_bytes"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def parts_of(source: Source, fqn: str, base: int, limit: int) -> Iterator[Part]:
     itemsize = dtype_named(table.dtype).itemsize
     stored = source.locate([(fqn, chunk.offsets) for chunk in table.chunks])
     for chunk, (shard, entry) in zip(table.chunks, stored, strict=True):
-        for at, sizes in _boxes(chunk.sizes, itemsize, limit):
+        for at, sizes in cut_box(chunk.sizes, itemsize, limit):
             start = int(box_runs(chunk.sizes, itemsize, at, sizes).starts[0])
             origin = tuple(a + b for a, b in zip(chunk.offsets, at, strict=True))
             yield Part(shard, entry.offset + start, itemsize, base, table.shape, origin, sizes)
@@ -74,8 +74,8 @@ def _request(part: Part, into: Bytes) -> Request:
     return Request(part.shard, part.offset, box_runs([part.nbytes], 1, [0], [part.nbytes]), into)
 
 
-def _boxes(sizes: tuple[int, ...], itemsize: int, limit: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Boxes (start, lengths) of at most `limit` bytes, or one item, each in one piece in a row-major array."""
+def cut_box(sizes: tuple[int, ...], itemsize: int, limit: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Cut a box into parts (start, lengths) of at most `limit` bytes, or one item, each one piece of it row-major."""
     nbytes = math.prod(sizes) * itemsize
     axis = next((d for d, length in enumerate(sizes) if length > 1), None)
     if not nbytes:
@@ -86,7 +86,7 @@ def _boxes(sizes: tuple[int, ...], itemsize: int, limit: int) -> Iterator[tuple[
     step = max(limit * sizes[axis] // nbytes, 1)
     for first in range(0, sizes[axis], step):
         part = (*sizes[:axis], min(step, sizes[axis] - first), *sizes[axis + 1 :])
-        for start, lengths in _boxes(part, itemsize, limit):
+        for start, lengths in cut_box(part, itemsize, limit):
             yield (*start[:axis], start[axis] + first, *start[axis + 1 :]), lengths
 
 
