@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from ckptstore.cli.failures import Failure
 
@@ -40,6 +40,10 @@ class Output:
             cells = [[printable(cell) for cell in row] for row in rows]
             show = _show_table if sys.stdout.isatty() else _print_table
             show(headings, cells, [heading in right for heading in headings])
+
+    def write_bytes(self, data: memoryview) -> None:
+        """Bytes of the answer, as they are: of a command that says nothing else on stdout."""
+        cast("Any", sys.stdout).write_bytes(data)  # `with_streams` put it there
 
     def note(self, text: str) -> None:
         """A remark beside the answer, on stderr."""

@@ -77,6 +77,10 @@ class _Stream:
         self._attempt(lambda: self._stream.write(text))
         return len(text)
 
+    def write_bytes(self, data: memoryview) -> None:
+        """As `write`, of bytes as they are."""
+        self._attempt(lambda: self._stream.buffer.write(data))
+
     def flush(self) -> None:
         """As `write`."""
         self._attempt(self._stream.flush)
