@@ -16,6 +16,7 @@ NAMES = (
     "show",
     "log",
     "diff",
+    "du",
     "cat",
     "save",
     "restore",

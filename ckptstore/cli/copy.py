@@ -68,6 +68,10 @@ def copy(
     for fate in report.fates:
         _tell(call, fate)
         call.output.record("checkpoint", **_fields(fate))
+    if report.copied and not read_back:
+        call.output.note(
+            f"next, to read every byte of it: ckpt verify --read-data --run {run} --store {to or call.path}"
+        )
     return _sum_up(call, report, target.config.name, read_back=read_back, dry_run=dry_run)
 
 
@@ -106,7 +110,7 @@ def _sum_up(call: Call, report: "CopyReport", store: str, *, read_back: bool, dr
     outcomes = [fate.outcome for fate in report.fates]
     moved = sum(fate.checkpoint.bytes for fate in report.fates if fate.outcome in {"copied", "planned"})
     many = count(outcomes.count("planned" if dry_run else "copied"), "checkpoint")
-    how = "every byte read back" if read_back else "compared by digests and listed there; --read-back reads them too"
+    how = "every byte read back" if read_back else "compared by digests, and listed there"
     done = "would copy" if dry_run else "copied"
     checked = f"; {how}" if moved and not dry_run else ""
     call.output.say(f"{done} {many} to run {report.to_run} of store {store}, {size(moved)}{checked}")

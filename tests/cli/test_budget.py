@@ -41,8 +41,17 @@ def test_imports_nothing_heavy(ckpt, arguments):
 
 
 @pytest.mark.parametrize("command", ["verify", "repair", "doctor", "show", "restore", "save", "drill"])
+@pytest.mark.parametrize(
+    "command", ["verify", "repair", "doctor", "show", "restore", "save", "du", "diff", "cat", "copy"]
+)
 def test_no_command_on_files_imports_torch(ckpt, command):
-    paths = {"restore": [str(ckpt.folder / "out")], "save": [str(ckpt.folder / "in.safetensors"), "--step", "8"]}
+    paths = {
+        "restore": [str(ckpt.folder / "out")],
+        "save": [str(ckpt.folder / "in.safetensors"), "--step", "8"],
+        "diff": ["7", "7"],
+        "cat": ["7", "model.embed", "--stats"],
+        "copy": ["7", "--to-run", "kept"],
+    }
     arguments = [command, *paths.get(command, [])]
     script = (
         f"import sys; from ckptstore.cli.entry import run; code = run({arguments!r}); "

@@ -95,7 +95,14 @@ def test_stats_of_a_glob(ckpt):
     assert found["mean"] == pytest.approx(float(embed.mean(dtype=np.float64)))
     told = ckpt("cat", "7", "*", "--stats").out.splitlines()
     assert told[-1] == "5 tensors; least, greatest and mean of the finite numbers; 1 without numbers left out"
-    assert next(line for line in told if line.startswith("empty")).split() == ["empty", "float64", "[0,", "4]", "0", "0"]
+    assert next(line for line in told if line.startswith("empty")).split() == [
+        "empty",
+        "float64",
+        "[0,",
+        "4]",
+        "0",
+        "0",
+    ]
 
 
 def test_stats_of_what_is_not_finite(ckpt):

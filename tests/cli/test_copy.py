@@ -1,5 +1,9 @@
 """`ckpt copy`: what a person types and sees, and that a copy loads as the state it was."""
 
+import os
+import signal
+import subprocess
+import sys
 from collections import OrderedDict
 
 import pytest
@@ -117,6 +121,32 @@ def test_all_of_a_run_and_again(ckpt, other):
     restored = other("restore", other.folder / "out", "--step", "9")
     assert restored.code == 0
     assert (other.folder / "out/in.safetensors").read_bytes() == (ckpt.folder / "in.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("at", ["transfer.check_written", "ShardSaver.save", "Commit.finish"])
+def test_killed_in_the_middle_nothing_is_visible_and_again_all_is(ckpt, other, at):
+    script = (
+        "import os, signal; from ckptstore.operations import transfer\n"
+        "from ckptstore.save.shard import ShardSaver; from ckptstore.commit import Commit\n"
+        f"holder, name = {at.rpartition('.')[0]}, {at.rpartition('.')[2]!r}\n"
+        "real = getattr(holder, name)\n"
+        "def killed(*arguments, **named):\n"
+        "    if name != 'finish': real(*arguments, **named)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "setattr(holder, name, killed)\n"
+        f"from ckptstore.cli.entry import run; run(['copy', '--all', '--to', {str(other.path)!r}])"
+    )
+    environment = {**os.environ, "CKPT_STORE": str(ckpt.path)}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False, env=environment)
+    assert done.returncode == -signal.SIGKILL
+    assert other.fragments("x"), "it was in the middle"
+    assert other("ls", "--json").summary["checkpoints"] == []
+    assert other("du", "--listed", "--json").summary["orphans"]
+    assert ckpt("copy", "--all", "--to", other.path, "--json").summary["outcomes"] == {"copied": 1}
+    assert ckpt("diff", "7", "7", "--other-store", other.path).code == 0
+    assert other("prune", "--keep-last", 3, "--grace", "0", "--yes").code == 0
+    assert other("du", "--listed", "--json").summary["orphans"] == []
+    assert other("verify", "--read-data").code == 0
 
 
 def test_what_is_refused(ckpt, other):

@@ -41,6 +41,11 @@ def commands(ckpt):
         "show": ["show"],
         "show --cat": ["show", "--cat"],
         "log": ["log"],
+        "du": ["du"],
+        "du --listed": ["du", "--listed"],
+        "diff": ["diff", "7", "latest"],
+        "cat": ["cat", "7", "model.embed", "--stats"],
+        "copy": ["copy", "7", "--to-run", "kept"],
         "save": ["save", ckpt.folder / "in.safetensors", "--step", "8"],
         "restore": ["restore", ckpt.folder / "out", "--step", "7"],
         "verify": ["verify", "--read-data"],
@@ -73,7 +78,7 @@ def test_o63_lost(ckpt):
     for name in "abc":
         shutil.rmtree(ckpt.folder / name / "data")
     found = codes(ckpt)
-    assert {found.pop(name) for name in ("restore", "verify", "repair")} == {LOST}
+    assert {found.pop(name) for name in ("restore", "verify", "repair", "diff", "cat", "copy")} == {LOST}
     assert set(found.values()) == {WELL}
 
 
@@ -91,6 +96,11 @@ def test_o63_not_found(ckpt):
         ["ls", "--run", "nosuch"],
         ["ls", "--tensors", "--step", "8"],
         ["show", "8"],
+        ["du", "--run", "nosuch"],
+        ["diff", "7", "8"],
+        ["cat", "8", "model.embed"],
+        ["cat", "7", "nosuch*"],
+        ["copy", "8", "--to-run", "kept"],
         ["log", "--run", "nosuch"],
         ["restore", ckpt.folder / "out", "--tag", "nosuch"],
         ["restore", ckpt.folder / "out", "--include", "nosuch*"],
@@ -123,6 +133,14 @@ def test_o63_misused(ckpt):
         ["ls", "--nosuch"],
         ["ls", "7", "--step", "7"],
         ["ls", "--run", "../etc"],
+        ["du", "--by", "colour"],
+        ["diff", "7"],
+        ["cat", "7"],
+        ["cat", "7", "*"],
+        ["cat", "7", "model.embed", "--slice", "0:1:2"],
+        ["cat", "7", "model.embed", "--raw", "--json"],
+        ["copy", "7"],
+        ["copy", "--all", "--step", "7", "--to-run", "kept"],
         ["save"],
         ["save", ckpt.folder / "in.safetensors"],
         ["save", ckpt.folder / "in.safetensors", "--step", "seven"],
