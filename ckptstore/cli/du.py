@@ -144,10 +144,14 @@ def _beside(found: _Found, name: str) -> dict[str, int | None]:
     there = found.listed.get(name)
     if there is None or isinstance(there, TargetError):
         return {"not_there": None, "votes": None, "orphans": None}
-    recorded = sum(each.recorded[name].stored for each in found.report.checkpoints if name in each.recorded)
-    stored = sum(each.listed[name].stored for each in found.report.checkpoints)
+    held = [(each.recorded[name].stored, each.listed[name].stored) for each in _recorded_on(found, name)]
+    not_there = sum(max(recorded - stored, 0) for recorded, stored in held)
     orphans = sum(each.bytes for each in there.orphans.values())
-    return {"not_there": max(recorded - stored, 0), "votes": there.votes, "orphans": orphans}
+    return {"not_there": not_there, "votes": there.votes, "orphans": orphans}
+
+
+def _recorded_on(found: _Found, name: str) -> "list[CheckpointUsage]":
+    return [each for each in found.report.checkpoints if name in each.recorded]
 
 
 def _sum_up(call: Call, found: _Found, fields: dict[str, Any], *, listed: bool) -> int:
