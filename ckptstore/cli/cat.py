@@ -10,7 +10,7 @@ import typer
 from ckptstore.cli.call import Call
 from ckptstore.cli.selecting import selected
 from ckptstore.cli.wording import count, shape_text, size
-from ckptstore.errors import NotFoundError, UsageError
+from ckptstore.errors import CorruptError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from ckptstore.operations.slices import Box
@@ -100,10 +100,18 @@ def _show_object(call: Call, source: "Source", name: str, slice_: str | None, *,
     if raw:
         call.output.write_bytes(memoryview(data))
         return 0
-    document = json.loads(data)
-    value = document.get("value", document)
+    value = _value(name, data)
     call.output.say(json.dumps(value))
     return call.output.summary(0, run=call.run, name=name, dtype="object", value=value)
+
+
+def _value(name: str, data: bytes) -> Any:
+    """The typed JSON; of a pickle that was stored all the document, for it is never read."""
+    try:
+        document = json.loads(data)
+        return document.get("value", document)
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise CorruptError(f"object {name!r:.100} is no typed JSON: {error}", hint="run: ckpt verify") from error
 
 
 def _write(call: Call, source: "Source", box: "Box") -> int:

@@ -18,7 +18,6 @@ from ckptstore.protocolerrors import protocol_errors
 from ckptstore.selection import Selector, history_of, select_all
 from ckptstore.source import Source
 from manifests import Checkpoint as Saved
-from manifests import History
 
 __all__ = ["CopyReport", "Fate", "copy"]
 
@@ -110,10 +109,9 @@ def copy(
     if selector is None:
         report.unreadable = [problem.message for problem in history.problems if problem.fatal]
     copying = _Copying(source, Transfer(to, to_run, source.config.window_bytes, read_back, observer), observer)
-    todo = [_known(copying, there, checkpoint, named=selector is not None) for checkpoint in chosen]
-    copying.transfer.total = sum(
-        checkpoint.bytes for checkpoint, fate in zip(chosen, todo, strict=True) if fate is None
-    )
+    copies = copies_in(there, to.group.store_id)
+    todo = [_known(checkpoint, copies.get(_origin(copying, checkpoint)), selector) for checkpoint in chosen]
+    copying.transfer.total = sum(c.bytes for c, fate in zip(chosen, todo, strict=True) if fate is None)
     for checkpoint, fate in zip(chosen, todo, strict=True):
         if dry_run:
             report.fates.append(fate or Fate(_told(checkpoint), "planned"))
@@ -131,10 +129,9 @@ def _refuse_same(source: Opened, run: str, to: Opened, to_run: str) -> None:
         raise UsageError(message, hint="name another store, or another run of it with --to-run", run=run)
 
 
-def _known(copying: _Copying, there: History, checkpoint: Saved, *, named: bool) -> Fate | None:
-    """Its fate where the other run has a copy already. One that was deleted there is made again where it is `named`."""
-    found = copies_in(there, copying.to.group.store_id).get(_origin(copying, checkpoint))
-    if found is None or (found.deleted and named):
+def _known(checkpoint: Saved, found: Saved | None, selector: Selector | None) -> Fate | None:
+    """Its fate where a copy was `found`. One that was deleted there is made again where one checkpoint is asked for."""
+    if found is None or (found.deleted and selector is not None):
         return None
     return Fate(_told(checkpoint), "deleted" if found.deleted else "there", _told(found))
 

@@ -1,7 +1,8 @@
 """Where a copy of a checkpoint comes from, as its manifest says, and which copies of a run there are already.
 
 A copy's `user` holds one key more than the original's, `ckptstore:origin`: the id of the store, the run and the save
-that it was first copied from, so that a copy of a copy is known as one of the original.
+that it was first copied from, so that a copy of a copy is known as one of the original. It names the copy as well: a
+`user` that was handed on to another save says nothing of that.
 """
 
 from collections.abc import Mapping
@@ -27,17 +28,18 @@ class Origin:
         """Whether both are of one run of one store."""
         return (self.store, self.run) == (other.store, other.run)
 
-    def noted(self, user: Mapping[str, Any]) -> dict[str, Any]:
-        """`user` for a copy."""
-        return {**user, ORIGIN: {"store": self.store, "run": self.run, "save": self.save}}
+    def noted(self, user: Mapping[str, Any], copy: str) -> dict[str, Any]:
+        """`user` for a copy, which is the save `copy` of its run."""
+        return {**user, ORIGIN: {"store": self.store, "run": self.run, "save": self.save, "copy": copy}}
 
 
 def origin_of(manifest: Manifest, store_id: str) -> Origin:
     """What a checkpoint of that store is a copy of, or itself: also where its `user` says what no copy says."""
+    own = paths.save_name(manifest.session, manifest.ordinal)
     match manifest.user.get(ORIGIN):
-        case {"store": str(store), "run": str(run), "save": str(save)} if _is_save(save):
+        case {"store": str(store), "run": str(run), "save": str(save), "copy": copy} if copy == own and _is_save(save):
             return Origin(store, run, save)
-    return Origin(store_id, manifest.run, paths.save_name(manifest.session, manifest.ordinal))
+    return Origin(store_id, manifest.run, own)
 
 
 def copies_in(history: History, store_id: str) -> dict[Origin, Checkpoint]:

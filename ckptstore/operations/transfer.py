@@ -21,7 +21,7 @@ from ckptstore.save.shard import SavedShard, ShardSaver
 from ckptstore.save.stream import Piece, Stream
 from ckptstore.selection import key_of
 from ckptstore.source import Source
-from manifests import FORMAT, Document, Manifest, ShardRecord
+from manifests import FORMAT, Document, Manifest, ShardRecord, paths
 
 __all__ = ["Transfer"]
 
@@ -44,15 +44,16 @@ class Transfer:
 
     def copy(self, source: Source, origin: Origin) -> Manifest:
         """Copy one checkpoint and commit it. Raises as reads and saves do, and as `check_written`."""
-        about, index = _about(source.manifest, origin), source.index
-        check_about(self.run, about)
+        manifest, index = source.manifest, source.index
+        check_about(self.run, _about(manifest, origin, key_of(manifest)))
         records = [source.shard(number).record for number in range(len(index.shards))]
-        _refuse_newer(source.manifest, index, *records)
+        _refuse_newer(manifest, index, *records)
         places = self.to.ready_to_save()
         save = Commit(self.to, self.run, places)
         save.begin()
         saver = shard_saver(self.to, self.run, places, self._tell)
         saved = [self._shard(saver, source, number) for number in range(len(records))]
+        about = _about(manifest, origin, paths.save_name(save.session, save.ordinal))
         return save.finish(saved, index.tensors, about, structure=index.structure, planner_data=index.planner_data)
 
     def _shard(self, saver: ShardSaver, source: Source, number: int) -> SavedShard:
@@ -71,10 +72,9 @@ class Transfer:
         self.observer(Progress("copy", event.done, self.total) if isinstance(event, Progress) else event)
 
 
-def _about(manifest: Manifest, origin: Origin) -> About:
+def _about(manifest: Manifest, origin: Origin, copy: str) -> About:
     name = manifest.name or key_of(manifest)
-    user = origin.noted(manifest.user)
-    return About(name, manifest.checkpoint_id or name, manifest.step, manifest.world, user)
+    return About(name, manifest.checkpoint_id or name, manifest.step, manifest.world, origin.noted(manifest.user, copy))
 
 
 def _stream_of(record: ShardRecord) -> Stream:

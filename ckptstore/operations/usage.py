@@ -114,7 +114,8 @@ def read_usage(opened: Opened, runs: Sequence[str]) -> UsageReport:
             continue
         for problem in history.problems:
             if problem.fatal:
-                report.refuse(run, problem.message, CorruptError(problem.message, hint="run: ckpt verify"))
+                save = paths.save_name(*problem.save) if problem.save else problem.name
+                report.refuse(run, f"save {save} of run {run}", CorruptError(problem.message, hint="run: ckpt verify"))
         for checkpoint in _all(history):
             _add(opened, report, history, checkpoint)
     return report

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from ckptstore.buffers import BufferPool
+from ckptstore.commit import About, Commit, shard_saver
 from ckptstore.errors import CorruptError, DataLost, NotFoundError, ToleranceError, UsageError
 from ckptstore.events import Progress
 from ckptstore.load.documents import fetch_record
@@ -11,10 +12,21 @@ from ckptstore.operations import transfer, written
 from ckptstore.operations.copying import copy
 from ckptstore.operations.marking import delete, tag, untag
 from ckptstore.operations.origin import ORIGIN
+from ckptstore.save.stream import lay_out
 from ckptstore.selection import Selector, history_of
 from ckptstore.source import Source
-from manifests import paths
-from tests.support import RUN, Listener, StoredFragment, assert_equal, make_store, random_bytes, read_all
+from manifests import TableBuilder, paths
+from tests.support import (
+    RUN,
+    Listener,
+    StoredFragment,
+    assert_equal,
+    flat_bytes,
+    make_store,
+    pieces_of,
+    random_bytes,
+    read_all,
+)
 
 
 @pytest.fixture
@@ -116,9 +128,26 @@ def test_copied_back_it_is_known_as_the_original(store, other, tmp_path):
     assert [fate.outcome for fate in back.fates] == ["there"]
     third = make_store(tmp_path / "three", "xyz", code="2+1")
     copy(other.opened, RUN, Selector(), third.opened, RUN)
-    assert third.latest().user[ORIGIN] == other.latest().user[ORIGIN]
+    named = [{**found.latest().user[ORIGIN], "copy": None} for found in (third, other)]
+    assert named[0] == named[1]
     again = copy(store.opened, RUN, Selector(), third.opened, RUN)
     assert [fate.outcome for fate in again.fates] == ["there"]
+
+
+def test_a_save_that_was_handed_the_user_of_a_copy_is_none(store, other):
+    """A job that goes on from a copy and keeps what that said of itself."""
+    store.save(arrays(1), step=1)
+    copy(store.opened, RUN, Selector(), other.opened, RUN)
+    places = other.opened.ready_to_save()
+    commit = Commit(other.opened, RUN, places)
+    commit.begin()
+    saved = [shard_saver(other.opened, RUN, places).save(lay_out(pieces_of({"w": np.ones(3)})), flat_bytes, 0)]
+    table = TableBuilder()
+    table.add("w", "float64", (3,), [((0,), (3,), 0)])
+    commit.finish(saved, table.build(), About("step-1", "step-1", 1, user=other.latest().user))
+    back = copy(other.opened, RUN, None, store.opened, RUN)
+    assert [fate.outcome for fate in back.fates] == ["there", "copied"]
+    assert_equal(store.load(), {"w": np.ones(3)})
 
 
 def test_into_another_run_of_the_same_store(store):
