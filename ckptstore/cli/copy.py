@@ -48,8 +48,9 @@ def copy(
     The latest unless named. The copy is coded as the other store is set up, and keeps name, step, tags and shards.
     Every byte read is verified; before the copy is committed, what was written is compared with the digests that were
     recorded when the original was saved, and must be there. What is there already is not copied again: run it again
-    after a crash. A job that saves into the other run meanwhile is told that it was replaced: copy into a run of its
-    own. Exits with 4 or 5 where an original can't be read; with --all the others are copied nevertheless.
+    after a crash. What a prune has removed there is copied again by --all: keep there as much as here. A job that saves
+    into the other run meanwhile is told that it was replaced: copy into a run of its own. Exits with 4 or 5 where an
+    original can't be read; with --all the others are copied nevertheless.
     """
     from ckptstore.opened import shared
     from ckptstore.operations.copying import copy as make
