@@ -22,8 +22,8 @@ from manifests import History, Manifest
 if TYPE_CHECKING:  # torch is imported when a state is saved or loaded, never to look at a store
     from ckptstore.dcp.saver import SaveHandle
     from ckptstore.dcp.state import LoadReport
-    from ckptstore.operations.drill import DrillReport, Round
     from ckptstore.operations.copying import CopyReport
+    from ckptstore.operations.drill import DrillReport, Round
     from ckptstore.operations.prune import PruneReport
     from ckptstore.operations.repair import RepairReport
     from ckptstore.operations.verify import VerifyReport
