@@ -19,7 +19,17 @@ from ckptstore.objectives import Objectives
 from ckptstore.placement import Place, full_tolerance
 from ckptstore.retention import Retention
 
-SIZE_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 10**3, "MB": 10**6, "GB": 10**9}
+SIZE_UNITS = {
+    "B": 1,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "TiB": 1 << 40,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+}
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-Za-z]*)")
 CODE = re.compile(r"([0-9]{1,3})\+([0-9]{1,3})")

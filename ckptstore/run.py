@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # torch is imported when a state is saved or loaded, never to
     from ckptstore.dcp.state import LoadReport
     from ckptstore.operations.copying import CopyReport
     from ckptstore.operations.drill import DrillReport, Round
+    from ckptstore.operations.pacing import How, Work
     from ckptstore.operations.prune import PruneReport
     from ckptstore.operations.repair import RepairReport
     from ckptstore.operations.verify import VerifyReport
@@ -162,17 +163,22 @@ class Run:
         step: Which | None = None,
         *,
         read_data: bool = False,
-        subset: float = 1.0,
+        subset: float | str = 1.0,
         observer: Observer = ignore,
+        **how: "Unpack[How]",
     ) -> "VerifyReport":
-        """Check that all of one checkpoint, or of all, is there; with `read_data` every digest too. Writes nothing."""
+        """Check that all of one checkpoint, or of all, is there; with `read_data` every digest too. Writes nothing.
+
+        `subset`: only 0.1 or "10%" or "200GiB" of the data, another part each day; or part "3/7". `how`: `How`.
+        """
         from ckptstore.operations.telling import verified
         from ckptstore.operations.verify import verify
 
         selector = None if step is None else selector_of(step)
         kind = "verify_one" if selector else "verify_data" if read_data else "verify"
+        options = {"read_data": read_data, "subset": subset, **how}
         with work(kind, self.name, observer=observer) as w:
-            report = verify(self._opened, self.name, selector, read_data=read_data, subset=subset, observer=w.observe)
+            report = verify(self._opened, self.name, selector, observer=w.observe, **options)
             if selector is None:
                 w.observe(verified(self.name, report))
         return report
@@ -184,17 +190,19 @@ class Run:
         replace: Mapping[str, str] | None = None,
         dry_run: bool = False,
         observer: Observer = ignore,
+        **how: "Unpack[Work]",
     ) -> "RepairReport":
         """Put back what is missing or damaged, of one checkpoint or all. `replace`: {target gone: target instead}.
 
         Other runs may be on it too: those in the report's `still_on` are to be repaired likewise before it is taken out
-        of store.toml. `dry_run`: say what would be done, and write nothing. Raises `UsageError`.
+        of store.toml. `dry_run`: say what would be done, and write nothing. `how`: `Work`. Raises `UsageError`.
         """
         from ckptstore.operations.repair import repair
 
         selector = None if step is None else selector_of(step)
         with work("repair", self.name, observer=observer, dry_run=dry_run) as w:
-            report = repair(self._opened, self.name, selector, replace=replace, dry_run=dry_run, observer=w.observe)
+            options = {"replace": replace, "dry_run": dry_run, **how}
+            report = repair(self._opened, self.name, selector, observer=w.observe, **options)
             w.bytes = sum(result.bytes for result in report.checkpoints)
         return report
 

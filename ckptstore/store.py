@@ -8,14 +8,19 @@ run.load(state_dict)
 
 import os
 import sys
-from typing import Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 from ckptstore.config import Config
 from ckptstore.errors import ConfigError
+from ckptstore.events import Observer, ignore
 from ckptstore.names import check_run
 from ckptstore.opened import release, shared
 from ckptstore.run import Run
 from ckptstore.targets import check_apart
+
+if TYPE_CHECKING:
+    from ckptstore.operations.pacing import How
+    from ckptstore.operations.verify_runs import StoreReport
 
 __all__ = ["Run", "Store", "open_store"]
 
@@ -41,6 +46,19 @@ class Store:
         from ckptstore.operations.runs import list_runs
 
         return list_runs(shared(self.config))
+
+    def verify(
+        self,
+        *,
+        read_data: bool = False,
+        subset: float | str = 1.0,
+        observer: Observer = ignore,
+        **how: "Unpack[How]",
+    ) -> "StoreReport":
+        """Check every run, as `Run.verify` does one. A run that can't be read doesn't stop the others: see `failed`."""
+        from ckptstore.operations.verify_runs import verify_runs
+
+        return verify_runs(shared(self.config), read_data=read_data, subset=subset, observer=observer, **how)
 
     def close(self) -> None:
         """Wait for background saves, release threads and clients; using the store again opens it again.

@@ -80,9 +80,11 @@ def test_a_checkpoint_is_named_once(run, step):
     refused(lambda: run.load({}, step=run.latest(), name="step-2"), "named in two ways")
 
 
-@pytest.mark.parametrize("subset", [0, -1, float("nan"), 1.5, float("inf"), True, "10%", None])
+@pytest.mark.parametrize(
+    "subset", [0, -1, float("nan"), 1.5, float("inf"), True, None, "0%", "101%", "0/7", "8/7", "10", "0GiB", "-1%", "x"]
+)
 def test_a_subset_that_is_no_part_of_the_data_is_refused(run, subset):
-    refused(lambda: run.verify(read_data=True, subset=subset), "subset", "at most 1")
+    refused(lambda: run.verify(read_data=True, subset=subset), "subset = ", "at most 1")
 
 
 def test_a_subset_of_what_is_not_read_is_refused(run):

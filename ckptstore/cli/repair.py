@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ckptstore.cli.call import Call
+from ckptstore.cli.pacing import Jobs, LimitRate, pace
 from ckptstore.cli.selecting import Name, Step, Tag, Which, selected
 from ckptstore.cli.wording import FALL_BACK, joined, size, verdict
 from ckptstore.errors import UsageError
@@ -20,6 +21,10 @@ Replace = Annotated[
         "--replace", metavar="OLD=NEW", help="Move what was on OLD to NEW; may be repeated.", show_default=False
     ),
 ]
+Shard = Annotated[
+    str | None,
+    typer.Option("--shard", metavar="I/N", help="Do part I of N of the work, without the others.", show_default=False),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and write nothing.")]
 
 __all__ = ["repair"]
@@ -32,7 +37,10 @@ def repair(
     name: Name = None,
     tag: Tag = None,
     replace: Replace = None,
+    shard: Shard = None,
     dry_run: DryRun = False,
+    limit_rate: LimitRate = None,
+    jobs: Jobs = None,
 ) -> int:
     """Give checkpoints their full tolerance back.
 
@@ -42,23 +50,35 @@ def repair(
     of store.toml; what other runs have on it is moved by a repair of each. A second repair finds nothing to do. Exits
     as `ckpt verify` would afterwards, with 3 where checkpoints are left on a target to be replaced, or with 1 if every
     checkpoint is well and yet something could not be done; with --dry-run as `ckpt verify` would now.
+
+    With --shard, N machines that know nothing of each other do the work of one: 1/4 to 4/4 on four, at any time, each
+    looking at its own shards only. Part 1 also re-admits targets and restores manifests and marks: where a target was
+    wiped, or is replaced, the others say so and exit 1 or 3 until it has. Which targets hold nothing any more is told
+    by a repair without --shard.
     """
     from ckptstore.operations.repair import repair as mend
+    from ckptstore.operations.subsets import Part
 
+    if shard is not None:
+        Part.parse(shard, "--shard")
+    moving = pace(limit_rate, jobs)
     with call.watching() as observer:
         report = mend(
             call.opened,
             call.run,
             selected(which, step, name, tag),
             replace=_replacements(replace or []),
+            shard=shard,
             dry_run=dry_run,
             observer=observer,
+            **moving,
         )
     for result in report.checkpoints:
         _tell(call, result, dry_run=dry_run)
         call.output.record("checkpoint", **_fields(result))
     _tell_replaced(call, report)
     _tell_rest(call, report)
+    _tell_bytes(call, report)
     return _sum_up(call, report, replace or [])
 
 
@@ -145,6 +165,14 @@ def _tell_rest(call: Call, report: "RepairReport") -> None:
         call.output.say(f"in the way on {each.target}: {each.kind}, {each.place}: remove it")
 
 
+def _tell_bytes(call: Call, report: "RepairReport") -> None:
+    """What a dry run says of each target."""
+    if report.reads or report.writes:
+        names = sorted(report.reads | report.writes)
+        rows = [[name, size(report.reads[name]), size(report.writes[name])] for name in names]
+        call.output.table(["target", "to read", "to write"], rows, right=["to read", "to write"])
+
+
 def _sum_up(call: Call, report: "RepairReport", pairs: "Sequence[str]") -> int:
     hint = _next(report, pairs) if report.exit_code else ""
     if hint:
@@ -155,6 +183,8 @@ def _sum_up(call: Call, report: "RepairReport", pairs: "Sequence[str]") -> int:
         store=call.config.name,
         run=call.run,
         dry_run=report.dry_run,
+        reads=report.reads,
+        writes=report.writes,
         checkpoints=len(report.checkpoints),
         rebuilt=sum(result.rebuilt for result in report.checkpoints),
         moved=sum(result.moved for result in report.checkpoints),

@@ -5,7 +5,6 @@ of its manifest.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -14,34 +13,20 @@ from ckptstore.load.documents import fetch_document, fetch_record, fetch_stored
 from ckptstore.opened import Opened
 from ckptstore.operations.health import CheckpointHealth
 from ckptstore.operations.rebuild import StripePlan, carry_out, plan_rebuild
+from ckptstore.operations.repair_report import RepairResult
+from ckptstore.operations.subsets import Part
 from ckptstore.operations.survey import ShardSurvey
+from ckptstore.operations.versions import find_now, indexes_of, newest_references
 from ckptstore.placement import Place, Survives, survives
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.save.copies import copies_wanted, put_copies
 from ckptstore.tolerance import record_survives, weakest
-from manifests import Checkpoint, Copy, Index, Reference, ShardRecord, ShardReference, Tolerance, pack, paths
+from manifests import Checkpoint, Copy, Index, Manifest, Reference, ShardRecord, ShardReference, Tolerance, pack, paths
 
-__all__ = ["Mender", "RepairResult"]
+TRIES = 16
+"""Versions that one part puts of a manifest: so many others would have to come in between."""
 
-
-@dataclass
-class RepairResult:
-    """What was done (or, in a dry run, would be) to one checkpoint, and how it stands after.
-
-    `deleted`: an undelete would bring it back.
-    """
-
-    run: str
-    key: str
-    name: str
-    rebuilt: int = 0
-    moved: int = 0
-    restored: int = 0
-    bytes: int = 0
-    failed: list[str] = field(default_factory=list)
-    state: str = "good"
-    tolerance: Survives = Survives(0, 0)
-    deleted: bool = False
+__all__ = ["Mender"]
 
 
 class Mender:
@@ -56,6 +41,7 @@ class Mender:
         places: Sequence[Place],
         result: RepairResult,
         *,
+        part: Part,
         dry_run: bool,
     ) -> None:
         self.opened = opened
@@ -63,6 +49,7 @@ class Mender:
         self.health = health
         self.replace = replace
         self.result = result
+        self.part = part
         self.dry_run = dry_run
         self.run = health.run
         self.places = places
@@ -85,10 +72,11 @@ class Mender:
         index = fetch_document(Index, reference, self.opened.targets)
         self._restore(reference, Index, self.health.bad_indexes)
         renewed = {survey.reference.shard_id: self._repair_shard(survey) for survey in self.health.shards}
-        if len(renewed) < len(index.shards):
-            self.result.failed.append(f"{len(index.shards) - len(renewed)} shards have no record that can be read")
-        elif (any(renewed.values()) or self._needs_copies(reference, self._survived)) and not self.dry_run:
-            self._supersede(index, renewed)
+        mine = [shard for shard in index.shards if self.part.shards.holds(shard.shard_id)]
+        if len(renewed) < len(mine):
+            self.result.failed.append(f"{len(mine) - len(renewed)} shards have no record that can be read")
+        elif (any(renewed.values()) or self._index_needs_copies(reference)) and not self.dry_run:
+            self._supersede(index, {shard_id: new for shard_id, new in renewed.items() if new is not None})
 
     def _restore(self, reference: Reference, kind: type[Index | ShardRecord], bad: Mapping[str, str]) -> None:
         """Put a good copy's bytes back on the targets whose copy is missing or damaged.
@@ -100,7 +88,9 @@ class Mender:
         _, data = fetch_stored(kind, reference, self.opened.targets)
         for name in sorted(set(bad) & self.writable):
             self.result.restored += 1
-            if not self.dry_run:
+            if self.dry_run:
+                self.result.writes[name] += reference.size
+            else:
                 try:
                     self.opened.targets[name].put(reference.path, data)
                 except TargetError as error:
@@ -114,6 +104,9 @@ class Mender:
             self.result.moved += sum(plan.moved for plan in plans)
             self.result.rebuilt += sum(len(plan.writes) - plan.moved for plan in plans)
             self.result.bytes += sum(plan.bytes for plan in plans)
+            for plan in plans:
+                plan.count_reads(self.result.reads)
+                plan.count_writes(self.result.writes)
             return None
         done = carry_out(self.opened, survey, plans)
         self.result.rebuilt += done.rebuilt
@@ -141,8 +134,16 @@ class Mender:
 
     def _needs_copies(self, reference: Reference, survived: int) -> bool:
         """Whether a document lies on a target that is gone for good, or survives less than the data it describes."""
-        gone = any(name in self.replace or name not in self.domains for name in reference.targets)
-        return gone or len(reference.targets) < copies_wanted(survived, self.places)
+        return self._is_on_gone(reference) or len(reference.targets) < copies_wanted(survived, self.places)
+
+    def _is_on_gone(self, reference: Reference) -> bool:
+        return any(name in self.replace or name not in self.domains for name in reference.targets)
+
+    def _index_needs_copies(self, reference: Reference) -> bool:
+        """A part of the work doesn't see what all of the data survives: the first does it, and only where it must."""
+        if self.part.whole:
+            return self._needs_copies(reference, self._survived)
+        return self.part.leads and self._is_on_gone(reference)
 
     def _put_record(self, reference: ShardReference, record: ShardRecord, survived: int) -> ShardReference:
         data, measures = pack(record)
@@ -156,29 +157,63 @@ class Mender:
         holding, _ = put_copies(path, data, count, self.places, self.opened.targets, self.opened.executor, least=count)
         return holding
 
-    def _supersede(self, index: Index, renewed: Mapping[str, ShardReference | None]) -> None:
+    def _supersede(self, index: Index, renewed: Mapping[str, ShardReference]) -> None:
         """A new index and a new version of the manifest; the old ones stay, and keep what they name."""
-        references = [renewed[old.shard_id] or old for old in index.shards]
-        new_index = msgspec.structs.replace(index, shards=references)
-        data, measures = pack(new_index)
+        if self.part.whole:
+            references = [renewed.get(old.shard_id, old) for old in index.shards]
+            self._put_version(self.checkpoint.manifest, index, references, self.health.tolerance)
+        else:
+            self._supersede_beside_others(renewed)
+
+    def _supersede_beside_others(self, renewed: Mapping[str, ShardReference]) -> None:
+        """Other parts put versions of this manifest meanwhile: go on until the one that counts has what all renewed.
+
+        Whoever puts last reads afterwards what all others have put, so no part's shards are left out.
+        """
+        for attempt in range(TRIES):
+            found = find_now(self.opened, self.checkpoint)
+            if found is None:
+                return  # deleted meanwhile
+            indexes = indexes_of(self.opened, found)
+            references = newest_references(indexes)
+            if attempt and references == indexes[-1].shards:
+                return
+            if not attempt:
+                references = [renewed.get(old.shard_id, old) for old in references]
+            reached = self._tolerance(found.manifest.copies[0].index, indexes[-1].shards)
+            if not self._put_version(found.manifest, indexes[-1], references, reached):
+                return
+        self.result.failed.append("other parts of this repair kept putting new versions: repair it again")
+
+    def _put_version(
+        self, manifest: Manifest, index: Index, references: Sequence[ShardReference], reached: Survives
+    ) -> bool:
+        """Put a version of `manifest` with these shards. False: it would survive less than what stands, `reached`."""
+        data, measures = pack(msgspec.structs.replace(index, shards=list(references)))
         path = paths.index(self.run, paths.new_token())
         reference = Reference(path=path, targets=self._copies(path, data, self._survived), **measures)
         tolerance = self._tolerance(reference, references)
-        if tolerance.targets < self.health.tolerance.targets:
+        if tolerance.targets < reached.targets:
             self.result.failed.append(f"a new version would survive {tolerance.targets} losses, what stands more")
-            return
-        manifest = msgspec.structs.replace(
-            self.checkpoint.manifest,
+            return False
+        newer = msgspec.structs.replace(
+            manifest,
             kind="repair",
-            copies=[Copy(tier=self.checkpoint.manifest.copies[0].tier, index=reference)],
+            copies=[Copy(tier=manifest.copies[0].tier, index=reference)],
             tolerance=Tolerance(targets=max(tolerance.targets, 0), domains=max(tolerance.domains, 0)),
-            missing=self.checkpoint.manifest.missing if self.result.failed else [],
+            missing=manifest.missing if self.result.failed or self._others_miss(manifest, tolerance) else [],
         )
         with protocol_errors():
-            self.opened.group.supersede(manifest)
+            self.opened.group.supersede(newer)
+        return True
+
+    def _others_miss(self, manifest: Manifest, tolerance: Survives) -> bool:
+        """Whether what a target failed to get may be another part's, and is missing still."""
+        planned = manifest.planned
+        return not self.part.whole and (planned is None or tolerance.targets < planned.targets)
 
     def _tolerance(self, index: Reference, shards: Sequence[ShardReference]) -> Survives:
-        """What the new version survives, counted from what it says."""
+        """What a version survives, counted from what it says."""
         domains = self.opened.domains
         each = [self.opened.votes_survive(), survives(index.targets, 1, domains)]
         for shard in shards:

@@ -2,14 +2,16 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from ckptstore.errors import AccessDenied, CkptStoreError, OutOfReach
 from ckptstore.opened import Opened
 from ckptstore.operations.ages import Ages, vote_ages
+from ckptstore.operations.checking import check
 from ckptstore.operations.keeping import Choice, choose
 from ckptstore.operations.prune_report import PruneReport, Waiting
 from ckptstore.operations.soundness import fault_of_latest, outlook, silent_targets
-from ckptstore.operations.verify import check
+from ckptstore.operations.subsets import ALL, Window, today, turn
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.retention import Retention
 from ckptstore.selection import history_of, key_of
@@ -150,16 +152,16 @@ def _decide(
 
 def _look_at_latest(opened: Opened, report: PruneReport, history: History, options: Options) -> CkptStoreError | None:
     latest = report.kept[-1]
-    health = check(opened, history, latest, 1.0 if options.read_data else _sample(latest))
+    health = check(opened, history, latest, ALL if options.read_data else _sample(latest))
     if silent := silent_targets(health):
         reason = f"{' and '.join(silent)} out of reach, taken to hold what they held"
         report.notes.append(f"{health.name}, the latest to be kept: {reason}")
     return fault_of_latest(opened, latest, health, whole=not options.sweep_only)
 
 
-def _sample(checkpoint: Checkpoint) -> float:
-    """Which part of its stripes is read where not all are wanted."""
-    return min(1.0, SAMPLE / max(checkpoint.bytes, 1))
+def _sample(checkpoint: Checkpoint) -> Window:
+    """Which part of its stripes is read where not all are wanted: another one each day."""
+    return turn(Fraction(SAMPLE, max(checkpoint.bytes, SAMPLE)), today())
 
 
 def _look_at_others(

@@ -13,9 +13,9 @@ from ckptstore.protocolerrors import protocol_errors
 from ckptstore.targets import Target
 from manifests import FormatError, Identity, paths
 
-__all__ = ["readmit_targets"]
-
 LOST_STANDINGS = ("absent", "joining", "damaged")
+
+__all__ = ["LOST_STANDINGS", "readmit_targets"]
 
 
 def readmit_targets(opened: Opened, replace: Mapping[str, str]) -> tuple[list[str], list[str]]:

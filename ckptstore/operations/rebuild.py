@@ -4,6 +4,7 @@ In place, only objects that fail their digest are overwritten, with the bytes th
 Moved fragments leave the old objects alone; a new record says where they are now.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -44,6 +45,32 @@ class StripePlan:
     def bytes(self) -> int:
         """Bytes to write."""
         return sum(self.survey.want.shape.stored(fragment) for fragment in self.writes)
+
+    def count_writes(self, counts: Counter[str]) -> None:
+        """Add the bytes to write to each target."""
+        for fragment, home in self.writes.items():
+            counts[home] += self.survey.want.shape.stored(fragment)
+
+    def count_reads(self, counts: Counter[str]) -> None:
+        """Add the bytes to read from each target, as `StripeRead` reads: what is to be written where all of it is good.
+
+        Else k good blocks of the row. Blocks that turn out to be bad come on top.
+        """
+        shape = self.survey.want.shape
+        for row in range(-(-shape.span // shape.block)):
+            for fragment in self._read_in(row):
+                low, high = shape.block_range(fragment, row)
+                counts[self.survey.home(fragment) or ""] += high - low
+
+    def _read_in(self, row: int) -> list[int]:
+        shape, survey = self.survey.want.shape, self.survey
+        there = [fragment for fragment in range(shape.n) if row < shape.blocks(fragment)]
+        wanted = [fragment for fragment in there if fragment in self.writes]
+        good = {f for f in there if survey.home(f) and f not in survey.silent and row not in survey.bad.get(f, ())}
+        if good.issuperset(wanted):
+            return wanted
+        zeros = shape.n - len(there)  # blocks past the end of short fragments, which nobody reads
+        return sorted(good, key=lambda fragment: (fragment not in wanted, fragment))[: survey.code.k - zeros]
 
 
 @dataclass

@@ -5,21 +5,23 @@ every fragment is rebuilt where it is bad and moved where it has no place of its
 finds nothing to do. A checkpoint that can't be repaired doesn't keep others from it.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 
 import manifests
 from ckptstore.arguments import check_observer
 from ckptstore.errors import CkptStoreError, ObjectNotFound, UsageError
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.opened import Opened
-from ckptstore.operations.health import CheckpointHealth, VerifyReport, recoverable, to_check, unreadable
-from ckptstore.operations.mend import Mender, RepairResult
-from ckptstore.operations.obstacles import Obstacle, obstacles
-from ckptstore.operations.readmit import readmit_targets
+from ckptstore.operations.checking import check
+from ckptstore.operations.health import CheckpointHealth, recoverable, to_check, unreadable
+from ckptstore.operations.mend import Mender
+from ckptstore.operations.obstacles import obstacles
+from ckptstore.operations.pacing import paced
+from ckptstore.operations.readmit import LOST_STANDINGS, readmit_targets
+from ckptstore.operations.repair_report import RepairReport, RepairResult
 from ckptstore.operations.replacing import check_replacements, places_with
 from ckptstore.operations.runs import runs_on
-from ckptstore.operations.verify import check
+from ckptstore.operations.subsets import ALL, NOTHING, Part
 from ckptstore.placement import Place
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.selection import Selector, history_of, key_of
@@ -28,71 +30,39 @@ from manifests import Checkpoint, History
 __all__ = ["RepairReport", "RepairResult", "repair"]
 
 
-@dataclass
-class RepairReport:
-    """All checkpoints; `votes`: copies of manifests and marks put back; `readmitted`: targets that count again.
-
-    In a dry run: that would be.
-    `replaced`: targets that another has taken the place of, that hold nothing of any run, and that store.toml names all
-    the same. `still_on`: those that hold checkpoints still, and of which runs. `voting`: those that are commit targets
-    still, because what took their fragments is one itself. `in_the_way`: what people must remove.
-    """
-
-    checkpoints: list[RepairResult] = field(default_factory=list)
-    votes: int = 0
-    readmitted: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
-    replaced: list[str] = field(default_factory=list)
-    still_on: dict[str, list[str]] = field(default_factory=dict)
-    voting: list[str] = field(default_factory=list)
-    in_the_way: list[Obstacle] = field(default_factory=list)
-    dry_run: bool = False
-
-    @property
-    def does_something(self) -> bool:
-        """Whether anything was put back, moved or re-admitted."""
-        done = any(result.rebuilt or result.moved or result.restored for result in self.checkpoints)
-        return bool(done or self.votes or self.readmitted)
-
-    @property
-    def exit_code(self) -> int:
-        """0 when all is good after it, else as `verify`; in a dry run as before it. 3 too where it is not all moved."""
-        codes = [VerifyReport.CODES[_counted(result)] for result in self.checkpoints]
-        worst = max(codes, key=[0, 3, 5, 4].index, default=0)
-        failed = self.failed or any(result.failed for result in self.checkpoints)
-        if self.dry_run and self.votes:
-            return worst or VerifyReport.CODES["degraded"]
-        if failed and not self.dry_run:
-            return worst or 1
-        return worst or (VerifyReport.CODES["degraded"] if self.still_on else 0)
-
-
 def repair(
     opened: Opened,
     run: str,
     selector: Selector | None = None,
     *,
     replace: Mapping[str, str] | None = None,
+    shard: str | None = None,
     dry_run: bool = False,
+    limit_rate: float | None = None,
+    jobs: int | None = None,
     observer: Observer = ignore,
 ) -> RepairReport:
     """Repair one checkpoint of a run, or all and those that could be undeleted.
 
-    `replace`: {target that is gone: target that takes its place}.
-    Raises `UsageError` for a replacement that can't be: of what the store never had, by what is none of its targets,
-    by one for two, or by one that it has already where that would be less safe.
+    `replace`: {target that is gone: target that takes its place}. `shard`: "i/N", the part of the work to do, by the
+    ids of shards; the first also puts votes back and re-admits targets. `limit_rate`: bytes a second. `jobs`: requests
+    at once. Raises `UsageError` for what is no part, rate or number, and for a replacement that can't be: of what the
+    store never had, by what is none of its targets, by one for two, or by one that it has already where that would be
+    less safe.
     """
     check_observer(observer)
+    part = Part() if shard is None else Part.parse(shard)
     replacements = _replacements({} if replace is None else replace)
-    check_replacements(opened, run, replacements)
-    report = RepairReport(dry_run=dry_run)
-    if not dry_run:
-        report.readmitted, report.failed = readmit_targets(opened, replacements)
-    _repair_run(opened, run, selector, replacements, report, observer)
-    if replacements and not dry_run:
-        _settle_replaced(opened, replacements, report)
-    if report.exit_code:
-        report.in_the_way = obstacles(opened)
+    with paced(opened, limit_rate=limit_rate, jobs=jobs) as view:
+        check_replacements(view, run, replacements)
+        report = RepairReport(dry_run=dry_run)
+        if part.leads and not dry_run:
+            report.readmitted, report.failed = readmit_targets(view, replacements)
+        _repair_run(view, run, selector, replacements, report, part, observer)
+        if replacements and part.whole and not dry_run:
+            _settle_replaced(view, replacements, report)
+        if report.exit_code:
+            report.in_the_way = obstacles(view)
     return report
 
 
@@ -125,24 +95,29 @@ def _repair_run(
     selector: Selector | None,
     replace: Mapping[str, str],
     report: RepairReport,
+    part: Part,
     observer: Observer,
 ) -> None:
-    _heal(opened, run, report)
+    if part.leads:
+        _heal(opened, run, report)
     history = history_of(opened, run)
     chosen = _chosen(history, selector)
     places = _places(opened, replace, report)
+    if not part.leads:
+        report.failed += _waiting(opened, replace, places)
     for checkpoint in chosen:
-        health = check(opened, history, checkpoint, 1.0)
+        health = check(opened, history, checkpoint, ALL, shards=part.shards)
         result = _result(health)
         result.deleted = checkpoint.deleted
+        report.checkpoints.append(result)
         try:
-            Mender(opened, checkpoint, health, replace, places, result, dry_run=report.dry_run).mend()
+            Mender(opened, checkpoint, health, replace, places, result, part=part, dry_run=report.dry_run).mend()
         except (CkptStoreError, manifests.ManifestError) as error:
             result.failed.append(error.message)
-        if report.dry_run or _look_again(opened, run, result):
-            report.checkpoints.append(result)
         observer(Progress("repair", 1, len(chosen)))
-    if selector is None:
+    if not report.dry_run:
+        report.checkpoints = _look_again(opened, run, report.checkpoints, part)
+    if selector is None and part.leads:
         for health in unreadable(history):
             result = _result(health)
             give_up = f"to give it up: ckpt delete {health.key} --run {run} --yes"
@@ -150,9 +125,13 @@ def _repair_run(
             report.checkpoints.append(result)
 
 
-def _counted(result: RepairResult) -> str:
-    """The state that the exit code tells: nothing that loads is lost with what is deleted."""
-    return "degraded" if result.deleted and result.state != "good" else result.state
+def _waiting(opened: Opened, replace: Mapping[str, str], places: Sequence[Place]) -> list[str]:
+    """Targets that only the first part makes the store's again: what belongs on them can't be put there before."""
+    with protocol_errors():
+        opened.group.refresh()
+    lost = {name for name, standing in opened.group.standings.items() if standing.state in LOST_STANDINGS}
+    lost = (lost & set(opened.group.members.targets)) | (set(replace.values()) - {place.target for place in places})
+    return [f"{name} has to be re-admitted by part 1: run this part again after it" for name in sorted(lost)]
 
 
 def _chosen(history: History, selector: Selector | None) -> list[Checkpoint]:
@@ -193,17 +172,22 @@ def _places(opened: Opened, replace: Mapping[str, str], report: RepairReport) ->
     return [place for place in places if place.target not in replace]
 
 
-def _look_again(opened: Opened, run: str, result: RepairResult) -> bool:
-    """Its state afterwards. Where something could not be put, its digests are checked: a bad one may have its size.
+def _look_again(opened: Opened, run: str, results: Sequence[RepairResult], part: Part) -> list[RepairResult]:
+    """Their states afterwards. Where something could not be put, its digests are checked: a bad one may have its size.
 
-    False: it was deleted meanwhile, or removed, and so there is nothing to repair, nor any failure to tell of.
+    Those left out were deleted meanwhile, or removed, and so there is nothing to repair, nor any failure to tell of.
     """
     with protocol_errors():
         history = opened.group.history(run)
-    there = [*history.checkpoints, *(recoverable(history) if result.deleted else ())]
-    checkpoint = next((c for c in there if key_of(c) == result.key), None)
-    if checkpoint is None:
-        return False
-    after = check(opened, history, checkpoint, 1.0 if result.failed else 0.0)
-    result.state, result.tolerance = after.state, after.tolerance
-    return True
+    live = {key_of(checkpoint): checkpoint for checkpoint in history.checkpoints}
+    deleted = {key_of(checkpoint): checkpoint for checkpoint in recoverable(history)}
+    left = []
+    for result in results:
+        checkpoint = live.get(result.key) or (deleted.get(result.key) if result.deleted else None)
+        if checkpoint is None:
+            continue
+        if result.state != "good" or not result.idle:
+            after = check(opened, history, checkpoint, ALL if result.failed else NOTHING, shards=part.shards)
+            result.state, result.tolerance = after.state, after.tolerance
+        left.append(result)
+    return left

@@ -13,6 +13,7 @@ from ckptstore.errors import CkptStoreError
 from ckptstore.load.documents import fetch_document, fetch_stored
 from ckptstore.opened import Opened
 from ckptstore.operations.health import CheckpointHealth, Superseded
+from ckptstore.operations.subsets import Window
 from ckptstore.operations.survey import survey_document
 from manifests import Checkpoint, Index, Reference, ShardRecord
 
@@ -22,15 +23,15 @@ if TYPE_CHECKING:
 __all__ = ["survey_superseded"]
 
 
-def survey_superseded(opened: Opened, checkpoint: Checkpoint, health: CheckpointHealth) -> None:
+def survey_superseded(opened: Opened, checkpoint: Checkpoint, health: CheckpointHealth, shards: Window) -> None:
     """Add copies that are missing or damaged to what was found, where a good one is left to put them back from.
 
-    Copies on what is out of reach, or no target of the store any more, are passed over.
+    Of records those of `shards` only. Copies on what is out of reach, or is no target any more, are passed over.
     """
     known = {copy.index.path for copy in checkpoint.manifest.copies}
     known |= {shard.reference.record.path for shard in health.shards}
     places = {place.target for place in opened.places}
-    for what, kind, reference in _older(opened, checkpoint, known):
+    for what, kind, reference in _older(opened, checkpoint, known, shards):
         there = [name for name in reference.targets if name in places]
         found: list[Finding] = []
         asked = msgspec.structs.replace(reference, targets=there)
@@ -41,7 +42,7 @@ def survey_superseded(opened: Opened, checkpoint: Checkpoint, health: Checkpoint
 
 
 def _older(
-    opened: Opened, checkpoint: Checkpoint, known: Collection[str]
+    opened: Opened, checkpoint: Checkpoint, known: Collection[str], chosen: Window
 ) -> Iterator[tuple[str, type[Index | ShardRecord], Reference]]:
     """What older versions name and the newest doesn't, each once."""
     seen = set(known)
@@ -54,7 +55,8 @@ def _older(
             shards = fetch_document(Index, reference, opened.targets).shards
         except CkptStoreError:
             continue
-        for record in [shard.record for shard in shards if shard.record.path not in seen]:
+        mine = [shard.record for shard in shards if chosen.holds(shard.shard_id)]
+        for record in [record for record in mine if record.path not in seen]:
             seen.add(record.path)
             yield "record", ShardRecord, record
 

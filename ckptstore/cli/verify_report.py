@@ -1,0 +1,171 @@
+"""What `ckpt verify` found of a run, told: in words what is amiss, in JSON everything."""
+
+from typing import TYPE_CHECKING, Any
+
+from ckptstore.cli.call import Call
+from ckptstore.cli.wording import FALL_BACK, count, joined, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ckptstore.operations.findings import Finding
+    from ckptstore.operations.health import CheckpointHealth, VerifyReport
+
+SHOWN = 20
+"""Findings of one checkpoint that are shown to people; --json tells all."""
+EACH = 5
+"""Of one kind on one target, so many are shown one by one."""
+
+__all__ = ["VERDICTS", "findings_of", "how_read", "in_words", "states_of", "sum_up", "tell_run", "tolerance_of"]
+
+
+def tell_run(call: Call, report: "VerifyReport", run: str, *, all_runs: bool = False) -> None:
+    """Tell of each checkpoint, and of what is beside them; in words, where all runs are told of, only what is amiss."""
+    from ckptstore.operations.health import VerifyReport
+
+    for health in report.checkpoints:
+        if not (all_runs and health.state == "good"):
+            _tell(call, health, f"{run} " if all_runs else "")
+        call.output.record("checkpoint", **_fields(health))
+    _tell_deleted(call, report, f"{run} " if all_runs else "")
+    if report.history:
+        call.output.say(f"run {run}, beside its live checkpoints: degraded")
+        _list(call, report.history)
+        call.output.record("history", run=run, findings=report.history, code=VerifyReport.CODES["degraded"])
+    for finding in report.strange:
+        call.output.note(
+            f"{finding.target}: {finding.detail}; it does no harm: remove it, unless a newer release did it"
+        )
+
+
+def _fields(health: "CheckpointHealth") -> dict[str, Any]:
+    from ckptstore.operations.health import VerifyReport
+
+    names = ("run", "key", "name", "step", "state", "findings")
+    return {
+        **{name: getattr(health, name) for name in names},
+        "tolerance": {"targets": health.tolerance.targets, "domains": health.tolerance.domains},
+        "expected": health.counts.expected,
+        "checked": health.counts.checked,
+        "code": VerifyReport.CODES[health.state],
+    }
+
+
+def _tell(call: Call, health: "CheckpointHealth", before: str) -> None:
+    checked = f"{health.counts.checked} of {count(health.counts.expected, 'object')} checked"
+    call.output.say(f"{before}{health.name}: {verdict(health.state, *health.tolerance)}, {checked}")
+    _list(call, health.findings)
+
+
+def _tell_deleted(call: Call, report: "VerifyReport", before: str) -> None:
+    """In words only those that are amiss, and how many there are."""
+    for health in report.deleted:
+        if health.state != "good":
+            call.output.say(f"deleted, can be undeleted by {health.key}:")
+            _tell(call, health, before)
+        call.output.record("deleted", **_fields(health))
+    if report.deleted:
+        number = count(len(report.deleted), "deleted checkpoint")
+        call.output.say(f"{before}{number}, not removed yet: {in_words(states_of(report.deleted))}")
+
+
+def states_of(checkpoints: "Sequence[CheckpointHealth]") -> dict[str, int]:
+    """How many are in each state, from good to bad."""
+    states = [health.state for health in checkpoints]
+    return {state: states.count(state) for state in VERDICTS}
+
+
+def in_words(states: dict[str, int]) -> str:
+    """`3 good, 1 lost`."""
+    return ", ".join(f"{number} {state}" for state, number in states.items() if number)
+
+
+def _list(call: Call, findings: "Sequence[Finding]") -> None:
+    """One line a finding; one for all of a kind on one target that are more than a person reads."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.kind, finding.target), []).append(finding)
+    lines = [line for group in groups.values() for line in _lines(group)]
+    for line in lines[:SHOWN]:
+        call.output.say(f"  {line}")
+    if len(lines) > SHOWN:
+        call.output.say(f"  … {len(lines) - SHOWN} more; all of them with --json")
+
+
+def _lines(group: "Sequence[Finding]") -> list[str]:
+    """What is found of one kind on one target."""
+    first = group[0]
+    if first.target and len(group) > (1 if first.kind == "unreachable" else EACH):
+        detail = f": {first.detail}" if first.detail else ""
+        return [f"{count(len(group), 'object')} {first.kind} on {first.target}{detail}; each of them with --json"]
+    return [
+        f"{each.kind} {each.what}{f' on {each.target}' if each.target else ''}: {each.path}"
+        f"{f' ({each.detail})' if each.detail else ''}"
+        for each in group
+    ]
+
+
+def how_read(*, read: bool) -> str:
+    """How the checkpoints were looked at."""
+    return "every byte of what was chosen read" if read else "structure only: --read-data reads the bytes"
+
+
+def findings_of(report: "VerifyReport") -> "list[Finding]":
+    """All of them."""
+    each = [finding for health in [*report.checkpoints, *report.deleted] for finding in health.findings]
+    return each + report.history
+
+
+def tolerance_of(checkpoints: "Sequence[CheckpointHealth]") -> dict[str, int]:
+    """What the worst of them survives."""
+    targets, domains = min(((h.tolerance.targets, h.tolerance.domains) for h in checkpoints), default=(-1, -1))
+    return {"targets": targets, "domains": domains}
+
+
+def sum_up(call: Call, report: "VerifyReport", *, read: bool) -> int:
+    """The last lines, and the exit code."""
+    states = [health.state for health in report.checkpoints]
+    counts = states_of(report.checkpoints)
+    found = f"{count(len(states), 'checkpoint')}: {in_words(counts)}" if states else "no live checkpoint"
+    call.output.say(f"{found}; {how_read(read=read)}")
+    hint = VERDICTS[max(states + ["degraded"] * report.amiss_beside, key=list(VERDICTS).index, default="good")]
+    findings = findings_of(report)
+    worst = max(states, key=list(VERDICTS).index, default="good")
+    hint = _unreachable_hint(call, findings, worst) or hint
+    if hint:
+        call.output.note(f"next: {hint}")
+    return call.output.summary(
+        report.exit_code,
+        store=call.config.name,
+        run=call.run,
+        checkpoints=len(states),
+        states=counts,
+        deleted=states_of(report.deleted),
+        tolerance=tolerance_of(report.checkpoints),
+        expected=report.counts.expected,
+        checked=report.counts.checked,
+        findings=len(findings),
+        strange=report.strange,
+        hint=hint,
+    )
+
+
+def _unreachable_hint(call: Call, findings: "Sequence[Finding]", worst: str) -> str:
+    """What to do where some of it is on targets that nobody names any more, or all that is amiss is out of reach."""
+    known = {*call.opened.targets, *call.opened.group.members.targets}
+    dropped = sorted({finding.target for finding in findings} - known - {""})
+    if dropped and worst == "unknown":
+        return f"name {joined(dropped)} in store.toml again, then: ckpt repair"
+    if not dropped and {finding.kind for finding in findings} == {"unreachable"}:
+        return VERDICTS["unknown"]
+    return ""
+
+
+VERDICTS = {
+    "changed": "ckpt ls",
+    "good": "",
+    "degraded": "ckpt repair",
+    "unknown": "ckpt doctor",
+    "lost": f"ckpt repair for what can be saved, then: {FALL_BACK}",
+}
+"""States from good to bad, and what to do about each."""
