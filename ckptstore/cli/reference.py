@@ -38,6 +38,7 @@ would bring back. `drill` first writes `{{{{"type": "checkpoint", "round": 1, �
 then `{{{{"type": "objective", …}}}}` for each objective.
 would bring back. `copy` and `du` write lines for checkpoints as well (`du` for runs or targets, by `--by`), `diff` one
 for each difference, `cat --stats` one for each tensor.
+would bring back. `verify --all-runs` writes `{{{{"type": "run", …}}}}` for each run after them.
 
 Where the answer can't be written, on a full disk or with stdout closed, one line on stderr says so, and the exit code
 is 1 whatever was found or done. A reader that has seen enough, as `head` has, is told nothing; that is 1 too.
