@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -23,7 +24,7 @@ SHARES = st.one_of(
 def test_consecutive_days_leave_no_gap(share, first):
     """As arcs, for every place there can be; and so for every name."""
     windows = [turn(share, first + day) for day in range(math.ceil(1 / share))]
-    for one, next_one in zip(windows, windows[1:], strict=False):
+    for one, next_one in pairwise(windows):
         assert (one.start + one.width) % SPACE == next_one.start
     assert sum(window.width for window in windows) >= SPACE
     assert all(any(window.holds(name) for window in windows) for name in NAMES)

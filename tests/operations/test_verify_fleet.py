@@ -8,14 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from ckptstore.commit import About, Commit, shard_saver
-from ckptstore.errors import OutOfReach, UsageError
+from ckptstore.errors import AccessDenied, UsageError
 from ckptstore.operations import verify as verify_module
 from ckptstore.operations.verify import verify
 from ckptstore.operations.verify_runs import verify_runs
 from ckptstore.save.stream import lay_out
 from ckptstore.selection import Selector
 from ckptstore.store import Store
-from ckptstore.targets.fault import unavailable
 from manifests import TableBuilder, paths
 from tests.support import RUN, LocalStore, flat_bytes, make_store, pieces_of, random_bytes
 
@@ -143,15 +142,14 @@ def test_all_runs_in_one_report(store):
 def test_a_run_that_cannot_be_read_does_not_stop_the_others(store):
     for run in ("one", "three", "two"):
         save_into(store, run)
-    down = unavailable("down", target="a")
     for name in "abcdef":
-        store.faults[name].inject("list", f"{paths.RUNS}three/*", error=down)
+        store.faults[name].inject("list", f"{paths.RUNS}three/*", error=AccessDenied("refused", target=name))
     for name in "abcdef":
         store.raw[name].delete([entry.path for entry in store.raw[name].list(f"{paths.RUNS}two/shards/")])
     report = verify_runs(store.opened)
     assert report.exit_code == 4, "what is lost is worse than what can't be told"
     assert report.runs["one"].exit_code == 0
-    assert isinstance(report.failed["three"], OutOfReach)
+    assert isinstance(report.failed["three"], AccessDenied)
 
 
 def test_a_run_that_holds_nothing_is_no_failure(store):
