@@ -104,6 +104,7 @@ def _repair_run(
     chosen = _chosen(history, selector)
     places = _places(opened, replace, report)
     if not part.leads:
+        report.readmitted = []
         report.failed += _waiting(opened, replace, places)
     for checkpoint in chosen:
         health = check(opened, history, checkpoint, ALL, shards=part.shards)

@@ -8,8 +8,9 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Unpack
 
 from ckptstore.arguments import check_observer
 from ckptstore.errors import UsageError
@@ -27,7 +28,7 @@ from ckptstore.operations.health import (
     unreadable,
 )
 from ckptstore.operations.journal import Journal
-from ckptstore.operations.pacing import paced
+from ckptstore.operations.pacing import How, check_pace, paced
 from ckptstore.operations.subsets import NOTHING, Subset, Window, today
 from ckptstore.placement import Survives
 from ckptstore.protocolerrors import protocol_errors
@@ -53,13 +54,16 @@ class Looking:
     observer: Observer = ignore
 
     @classmethod
-    def of(cls, *, read_data: bool, subset: float | str, observer: Observer, **options: object) -> "Looking":
+    def of(cls, *, read_data: bool, subset: float | str, observer: Observer, how: How) -> "Looking":
         """Check what callers give. Raises `UsageError` that names what is wrong."""
         check_observer(observer)
-        read = Subset.of(subset)
+        read, resume = Subset.of(subset), how.get("resume")
         if not read_data and subset != 1:
             raise UsageError(f"subset = {subset!r} of the data, and read_data is not set", hint="read_data=True")
-        return cls(read if read_data else None, observer=observer, **options)  # type: ignore[arg-type]
+        if not isinstance(resume, str | os.PathLike | None):
+            raise UsageError(f"resume = {resume!r:.80}: the path of a file is wanted", hint='resume="verify.pass"')
+        check_pace(how.get("limit_rate"), how.get("jobs"))
+        return cls(read if read_data else None, how.get("limit_rate"), how.get("jobs"), resume, observer)
 
 
 def verify(
@@ -69,19 +73,16 @@ def verify(
     *,
     read_data: bool = False,
     subset: float | str = 1.0,
-    limit_rate: float | None = None,
-    jobs: int | None = None,
-    resume: str | os.PathLike[str] | None = None,
     observer: Observer = ignore,
+    **how: Unpack[How],
 ) -> VerifyReport:
     """Check one checkpoint of a run, or all and those that could be undeleted. `subset`: the part that is read.
 
     Raises `NotFoundError` where there is none, `CorruptError` where there is data and not one record of a save,
     `UsageError` for what is no subset, rate or number of requests, and for a file to resume from that is another's.
     """
-    pace = {"limit_rate": limit_rate, "jobs": jobs, "resume": resume}
-    looking = Looking.of(read_data=read_data, subset=subset, observer=observer, **pace)
-    with paced(opened, limit_rate=limit_rate, jobs=jobs) as view:
+    looking = Looking.of(read_data=read_data, subset=subset, observer=observer, how=how)
+    with paced(opened, limit_rate=looking.limit_rate, jobs=looking.jobs) as view:
         history = read_votes(view, run)
         chosen = to_check(history, selector)
         both = [*chosen, *(recoverable(history) if selector is None else ())]
@@ -132,7 +133,6 @@ class Pass:
     looking: Looking
     window: Window
     journal: Journal | None = None
-    done: int = field(default=0, init=False)
 
     def look_at(
         self, history: History, chosen: Sequence[Checkpoint], *, everything: bool, total: int | None = None

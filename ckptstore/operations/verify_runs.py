@@ -1,16 +1,15 @@
 """`ckpt verify --all-runs`: every run of a store in one pass. One that can't be read doesn't stop the others."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 from ckptstore.errors import CkptStoreError, NotFoundError
 from ckptstore.events import Observer, ignore
 from ckptstore.opened import Opened
 from ckptstore.operations.findings import Counts
 from ckptstore.operations.health import VerifyReport, recoverable, to_check
-from ckptstore.operations.pacing import paced
+from ckptstore.operations.pacing import How, paced
 from ckptstore.operations.runs import list_runs
 from ckptstore.operations.verify import Looking, begun, read_votes
 from ckptstore.protocolerrors import protocol_errors
@@ -49,19 +48,16 @@ def verify_runs(
     *,
     read_data: bool = False,
     subset: float | str = 1.0,
-    limit_rate: float | None = None,
-    jobs: int | None = None,
-    resume: str | os.PathLike[str] | None = None,
     observer: Observer = ignore,
+    **how: Unpack[How],
 ) -> StoreReport:
     """Check every checkpoint of every run that a target in reach holds. `subset`: of the data of all of them.
 
     Raises `UsageError` as `verify`, `TargetError` where no target answers.
     """
-    pace = {"limit_rate": limit_rate, "jobs": jobs, "resume": resume}
-    looking = Looking.of(read_data=read_data, subset=subset, observer=observer, **pace)
+    looking = Looking.of(read_data=read_data, subset=subset, observer=observer, how=how)
     report = StoreReport()
-    with paced(opened, limit_rate=limit_rate, jobs=jobs) as view:
+    with paced(opened, limit_rate=looking.limit_rate, jobs=looking.jobs) as view:
         with protocol_errors():
             view.group.refresh()  # where there is no store, or none in reach, that is so for every run
         found = _read_all(view, report)

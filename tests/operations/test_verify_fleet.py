@@ -213,6 +213,7 @@ def counted(call, at_once: list[int], running: list[None]):
         ({"jobs": 2.0}, "jobs"),
         ({"jobs": True}, "jobs"),
         ({"subset": "3/7"}, "read_data"),
+        ({"resume": 7}, "resume"),
     ],
 )
 def test_limits_that_are_none_are_refused(store, options, named):
