@@ -12,6 +12,7 @@ from ckptstore.errors import UsageError
 from ckptstore.operations.subsets import Part
 from ckptstore.operations.verify import verify
 from ckptstore.operations.versions import newest_references
+from ckptstore.targets.fault import unavailable
 from manifests import Index, Manifest, Reference, ShardReference
 from tests.support import RUN, LocalStore, assert_equal, make_store, random_bytes, reopen
 
@@ -144,6 +145,21 @@ def once_together(supersede, barrier):
         return supersede(manifest)
 
     return wrapped
+
+
+def test_what_a_target_missed_is_told_until_all_parts_have_put_it(tmp_path):
+    store = make_store(tmp_path, fragment_size=4096)
+    store.faults["c"].inject("put", "data/*", error=unavailable("down", target="c"))
+    manifest = store.save(ARRAYS, step=1, ranks=SHARDS)
+    store.heal()
+    assert [missing.target for missing in manifest.missing] == ["c"]
+    working = [part for part in parts(4) if shards_of(store, manifest, part)]
+    for part in working:
+        assert store.latest().missing == manifest.missing
+        assert store.repair(shard=part).exit_code == 0
+    assert store.latest().missing == []
+    assert not store.repair().does_something
+    assert store.verify(read_data=True).state == "good"
 
 
 def test_a_part_says_what_waits_for_the_first(tmp_path):
