@@ -20,8 +20,8 @@ SHARDS = 9
 ARRAYS = {f"w{i}": random_bytes(30_000, i) for i in range(SHARDS)}
 
 
-def saved(tmp_path, **settings) -> tuple[LocalStore, Manifest]:
-    store = make_store(tmp_path, fragment_size=4096, **settings)
+def saved(tmp_path, *, memory: bool = True, **settings) -> tuple[LocalStore, Manifest]:
+    store = make_store(tmp_path, fragment_size=4096, memory=memory, **settings)
     return store, store.save(ARRAYS, step=1, ranks=SHARDS)
 
 
@@ -49,13 +49,13 @@ def damage(store: LocalStore, manifest: Manifest) -> None:
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
 def test_parts_one_after_the_other_leave_the_store_as_it_was(tmp_path, order):
     store, manifest = saved(tmp_path)
-    before = store.digest()
+    before = store.digest(*"abcdef")
     damage(store, manifest)
     for part in (parts(3)[i] for i in order):
         report = store.repair(shard=part)
         assert (report.exit_code, report.failed) == (0, [])
         assert report.checkpoints[0].rebuilt == 2 * len(shards_of(store, manifest, part))
-    assert store.digest() == before
+    assert store.digest(*"abcdef") == before
     assert not store.repair().does_something
 
 
@@ -74,13 +74,13 @@ def test_a_part_reads_and_writes_its_own_shards_only(tmp_path):
 
 def test_parts_at_once_leave_the_store_as_it_was(tmp_path):
     store, manifest = saved(tmp_path)
-    before = store.digest()
+    before = store.digest(*"abcdef")
     damage(store, manifest)
     others = [reopen(tmp_path, store.config) for _ in range(3)]
     with ThreadPoolExecutor(3) as pool:
         reports = list(pool.map(lambda pair: pair[0].repair(shard=pair[1]), zip(others, parts(3), strict=True)))
     assert [report.exit_code for report in reports] == [0, 0, 0]
-    assert store.digest() == before
+    assert store.digest(*"abcdef") == before
 
 
 # -- where fragments move ----------------------------------------
@@ -88,7 +88,7 @@ def test_parts_at_once_leave_the_store_as_it_was(tmp_path):
 
 def replaced(tmp_path) -> tuple[LocalStore, Config]:
     """A store whose target f is gone for good; g takes its place."""
-    store, _ = saved(tmp_path, spare="g")
+    store, _ = saved(tmp_path, memory=False, spare="g")
     store.take_away("f")
     return store, store.config
 
@@ -148,7 +148,7 @@ def once_together(supersede, barrier):
 
 
 def test_what_a_target_missed_is_told_until_all_parts_have_put_it(tmp_path):
-    store = make_store(tmp_path, fragment_size=4096)
+    store = make_store(tmp_path, fragment_size=4096, memory=True)
     store.faults["c"].inject("put", "data/*", error=unavailable("down", target="c"))
     manifest = store.save(ARRAYS, step=1, ranks=SHARDS)
     store.heal()
@@ -163,7 +163,7 @@ def test_what_a_target_missed_is_told_until_all_parts_have_put_it(tmp_path):
 
 
 def test_a_part_says_what_waits_for_the_first(tmp_path):
-    store, manifest = saved(tmp_path)
+    store, manifest = saved(tmp_path, memory=False)
     store.wipe("c")
     report = store.repair(shard="2/2")
     assert report.exit_code == 3
@@ -194,20 +194,20 @@ def test_of_each_shard_the_last_record_that_came_up_counts():
 
 def test_a_dry_run_says_what_is_read_and_written(tmp_path):
     store, manifest = saved(tmp_path)
-    before = store.objects()
+    before = store.objects(*"abcdef")
     for number in range(SHARDS):
         for fragment in store.fragments(manifest, number)[number % 5 : number % 5 + 2]:
             store.remove(fragment)
     shard = store.index(manifest).shards[0]
     store.raw[shard.record.targets[0]].delete([shard.record.path])
     there: Counter[str] = Counter()
-    for (target, path), data in store.objects().items():
+    for (target, path), data in store.objects(*"abcdef").items():
         there[target] += len(data) if path.startswith("data/") else 0
     report = store.repair(dry_run=True)
     for meter in store.meters.values():
         meter.reset()
-    assert store.repair().exit_code == 0
-    assert store.objects() == before
+    assert store.repair(limit_rate=2**40).exit_code == 0  # with a limit nothing is read twice because it is late
+    assert store.objects(*"abcdef") == before
     read = Counter({name: meter.sizes["get_into"] for name, meter in store.meters.items()}) - there
     written = Counter({name: meter.sizes["put"] for name, meter in store.meters.items()})
     assert report.reads == read
@@ -237,7 +237,7 @@ def test_a_rate_slows_repair_down(tmp_path):
 def test_votes_are_not_read_again_for_each_checkpoint(tmp_path):
     asked = []
     for count in (4, 8):
-        store = make_store(tmp_path / f"{count}", fragment_size=4096)
+        store = make_store(tmp_path / f"{count}", fragment_size=4096, memory=True)
         for step in range(count):
             store.remove(store.fragment(store.save({"w": random_bytes(5000)}, step=step), 0))
         for meter in store.meters.values():
@@ -254,7 +254,7 @@ def test_votes_are_not_read_again_for_each_checkpoint(tmp_path):
 def test_what_is_no_part_is_refused_before_anything_is_written(tmp_path, options, named):
     store, manifest = saved(tmp_path)
     damage(store, manifest)
-    before = store.digest()
+    before = store.digest(*"abcdef")
     with pytest.raises(UsageError, match=named):
         store.repair(**options)
-    assert store.digest() == before
+    assert store.digest(*"abcdef") == before
