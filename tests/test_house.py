@@ -21,6 +21,7 @@ FLOORS = [
     {"selection"},
     {"commit", "source", "checkpoint"},
     {"dcp", "operations"},
+    {"upkeep"},
     {"run"},
     {"store"},
     {"tolerant"},
