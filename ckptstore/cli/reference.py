@@ -34,10 +34,10 @@ With `--json` stdout holds nothing but JSON, one document a line, whatever happe
 is the summary, `{{{{"type": "summary", "command": "verify", "code": 3, …}}}}`. If the command failed, it has `kind`,
 `message` and `hint` as well. `verify` and `repair` first write `{{{{"type": "checkpoint", …}}}}` for each checkpoint,
 then `{{{{"type": "deleted", …}}}}` (verify) or one more with `"deleted": true` (repair) for each that `ckpt undelete`
-would bring back. `verify --all-runs` writes `{{{{"type": "run", …}}}}` for each run after its checkpoints. `drill` first
-writes `{{{{"type": "checkpoint", "round": 1, …}}}}` for each checkpoint in each round, then `{{{{"type": "objective", …}}}}`
-for each objective. `copy` and `du` write lines for checkpoints as well (`du` for runs or targets, by `--by`), `diff`
-one for each difference, `cat --stats` one for each tensor.
+would bring back. `verify --all-runs` writes `{{{{"type": "run", …}}}}` for each run after its checkpoints. `drill`
+first writes `{{{{"type": "checkpoint", "round": 1, …}}}}` for each checkpoint in each round, then one of the type
+`objective` for each objective. `copy` and `du` write lines for checkpoints as well (`du` for runs or targets, by
+`--by`), `diff` one for each difference, `cat --stats` one for each tensor.
 
 Where the answer can't be written, on a full disk or with stdout closed, one line on stderr says so, and the exit code
 is 1 whatever was found or done. A reader that has seen enough, as `head` has, is told nothing; that is 1 too.

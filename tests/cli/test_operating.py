@@ -46,6 +46,9 @@ def happens(title, store):
         store.away("c")
         store.names += "g"
         store.write("4+2", "64KiB")
+    if title == "Room":
+        store.names = store.names.replace("c", "")
+        store.write("4+2", "64KiB")
 
 
 def test_every_command_of_the_guide_exits_as_it_says(store):
