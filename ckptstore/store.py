@@ -8,6 +8,7 @@ run.load(state_dict)
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 
 from ckptstore.config import Config
@@ -20,7 +21,8 @@ from ckptstore.targets import check_apart
 
 if TYPE_CHECKING:
     from ckptstore.operations.pacing import How
-    from ckptstore.operations.verify_runs import StoreReport
+    from ckptstore.operations.report import StoreReport
+    from ckptstore.operations.verify_runs import StoreReport as RunsVerified
 
 __all__ = ["Run", "Store", "open_store"]
 
@@ -54,11 +56,33 @@ class Store:
         subset: float | str = 1.0,
         observer: Observer = ignore,
         **how: "Unpack[How]",
-    ) -> "StoreReport":
+    ) -> "RunsVerified":
         """Check every run, as `Run.verify` does one. A run that can't be read doesn't stop the others: see `failed`."""
         from ckptstore.operations.verify_runs import verify_runs
 
         return verify_runs(shared(self.config), read_data=read_data, subset=subset, observer=observer, **how)
+
+    def report(
+        self,
+        out: str | os.PathLike[str] | None = None,
+        *,
+        reports: str | os.PathLike[str] | None = None,
+        read_data: bool = False,
+        price: float | None = None,
+        observer: Observer = ignore,
+    ) -> "StoreReport":
+        """Look at every checkpoint of every run, and write one HTML page to `out` if it is given: see `Run.report`."""
+        from ckptstore.operations.report import report
+
+        return report(
+            self.config,
+            None,
+            None if out is None else Path(out),
+            reports=None if reports is None else Path(reports),
+            read_data=read_data,
+            price=price,
+            observer=observer,
+        )
 
     def close(self) -> None:
         """Wait for background saves, release threads and clients; using the store again opens it again.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ckptstore.operations.pacing import How, Work
     from ckptstore.operations.prune import PruneReport
     from ckptstore.operations.repair import RepairReport
+    from ckptstore.operations.report import StoreReport
     from ckptstore.operations.verify import VerifyReport
 
 __all__ = ["Upkeep"]
@@ -120,6 +121,31 @@ class Upkeep:
             )
             w.outcome = "failed" if report.exit_code else "ok"
         return report
+
+    def report(
+        self,
+        out: str | os.PathLike[str] | None = None,
+        *,
+        reports: str | os.PathLike[str] | None = None,
+        read_data: bool = False,
+        price: float | None = None,
+        observer: Observer = ignore,
+    ) -> "StoreReport":
+        """Look at every checkpoint of this run, and write one HTML page to `out` if it is given. Changes nothing else.
+
+        The arguments, and what is raised, are those of `operations.report.report`; `Store.report` is for all runs.
+        """
+        from ckptstore.operations.report import report
+
+        return report(
+            self.config,
+            self.name,
+            None if out is None else Path(out),
+            reports=None if reports is None else Path(reports),
+            read_data=read_data,
+            price=price,
+            observer=observer,
+        )
 
     def copy(
         self,

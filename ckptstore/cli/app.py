@@ -24,6 +24,7 @@ NAMES = (
     "verify",
     "repair",
     "drill",
+    "report",
     "delete",
     "undelete",
     "prune",

@@ -37,14 +37,14 @@ from manifests import Checkpoint, History, ManifestError
 
 LOOKS = 3  # at a checkpoint that gets a new version each time
 
-__all__ = ["CheckpointHealth", "Looking", "Pass", "VerifyReport", "begun", "read_votes", "verify"]
+__all__ = ["CheckpointHealth", "Looking", "Pass", "VerifyReport", "begun", "look", "read_votes", "verify"]
 
 
 @dataclass(frozen=True)
 class Looking:
     """How a pass looks. `read`: which part of the data, None for its structure only. `resume`: the file of a `Journal`.
 
-    `limit_rate`: bytes a second. `jobs`: requests at once.
+    `limit_rate`: bytes a second. `jobs`: requests at once. `keep`: what was found of each stripe stays in the report.
     """
 
     read: Subset | None = None
@@ -52,6 +52,7 @@ class Looking:
     jobs: int | None = None
     resume: str | os.PathLike[str] | None = None
     observer: Observer = ignore
+    keep: bool = False
 
     @classmethod
     def of(cls, *, read_data: bool, subset: float | str, observer: Observer, how: How) -> "Looking":
@@ -81,7 +82,11 @@ def verify(
     Raises `NotFoundError` where there is none, `CorruptError` where there is data and not one record of a save,
     `UsageError` for what is no subset, rate or number of requests, and for a file to resume from that is another's.
     """
-    looking = Looking.of(read_data=read_data, subset=subset, observer=observer, how=how)
+    return look(opened, run, selector, Looking.of(read_data=read_data, subset=subset, observer=observer, how=how))
+
+
+def look(opened: Opened, run: str, selector: Selector | None, looking: Looking) -> VerifyReport:
+    """The same, with everything that says how in one. Raises as `verify`."""
     with paced(opened, limit_rate=looking.limit_rate, jobs=looking.jobs) as view:
         history = read_votes(view, run)
         chosen = to_check(history, selector)
@@ -175,7 +180,8 @@ class Pass:
 
     def _check(self, history: History, checkpoint: Checkpoint) -> CheckpointHealth:
         health = check(self.opened, history, checkpoint, self.window)
-        health.shards = []  # of each stripe, so that a report over a fleet would need gigabytes
+        if not self.looking.keep:
+            health.shards = []  # of each stripe, so that a report over a fleet would need gigabytes
         return health
 
     def _settled(

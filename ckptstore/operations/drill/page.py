@@ -1,8 +1,5 @@
-"""One page for people, complete in itself: nothing is fetched from anywhere, no script runs. Every value is escaped."""
+"""One page for people of one drill."""
 
-import html
-from collections.abc import Iterable, Sequence
-from importlib.resources import files
 from string import Template
 
 from ckptstore.operations.drill.faults import Faults
@@ -17,73 +14,40 @@ from ckptstore.operations.drill.words import (
     verdict_text,
     what_was_done,
 )
-
-TONES = {
-    "pass": "pass",
-    "restored": "pass",
-    "fail": "fail",
-    "lost": "fail",
-    "unknown": "odd",
-    "untested": "odd",
-    "changed": "odd",
-}
-"""The colours of verdicts and states; the words stand beside them always."""
+from ckptstore.operations.pages import TONES, bars, command, frame, resource, sentence, table, tag, text
 
 __all__ = ["page"]
 
 
 def page(report: DrillReport) -> bytes:
     """The page of a drill, as UTF-8."""
-    template = Template(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
     tone = "pass" if not report.exit_code else "odd" if report.exit_code not in (LOST, OBJECTIVE_MISSED) else "fail"
-    heading = f"Drill of run {report.run}, store {report.store}"
     verdict = verdict_text(report)
-    filled = template.substitute(
-        title=_text(f"{heading}: {verdict.partition(':')[0]}"),
-        heading=_text(heading),
-        when=_text(f"{report.began}, in {time_text(report.seconds)}"),
+    main = Template(resource(__package__, "page.html")).substitute(
         tone=tone,
-        verdict=_text(f"{verdict[0].upper()}{verdict[1:]}"),
-        next=f"<code>{_text(report.next)}</code>" if report.next.startswith("ckpt ") else _text(report.next),
+        verdict=sentence(verdict),
+        next=command(report.next),
         objectives=_objectives(report),
         rounds="\n".join(_round(number, each, report) for number, each in enumerate(report.rounds, 1)),
-        facts="\n".join(f"<dt>{_text(what)}</dt><dd>{_text(fact)}</dd>" for what, fact in _facts(report)),
+        facts="\n".join(f"<dt>{text(what)}</dt><dd>{text(fact)}</dd>" for what, fact in _facts(report)),
     )
-    return filled.encode("utf-8", "backslashreplace")
-
-
-def _text(value: object) -> str:
-    return html.escape(str(value))
-
-
-def _tag(word: str, tone: str) -> str:
-    return f'<span class="tag {TONES.get(tone, "plain")}">{_text(word)}</span>'
-
-
-def _table(headings: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> str:
-    """Of cells that are HTML already; (heading, class) of each column. On a phone each cell tells its heading."""
-    head = "".join(f'<th scope="col" class="{kind}">{_text(text)}</th>' for text, kind in headings)
-    body = "\n".join(
-        "<tr>"
-        + "".join(
-            f'<td class="{kind}" data-label="{_text(text)}">{cell}</td>'
-            for (text, kind), cell in zip(headings, row, strict=True)
-        )
-        + "</tr>"
-        for row in rows
+    return frame(
+        f"Drill of run {report.run}, store {report.store}",
+        about=verdict.partition(":")[0],
+        when=f"{report.began}, in {time_text(report.seconds)}",
+        main=main,
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
 
 
 def _objectives(report: DrillReport) -> str:
-    notes = "".join(f'<p class="fail">{_text(told)}</p>' for told in report.beyond_layout)
+    notes = "".join(f'<p class="fail">{text(told)}</p>' for told in report.beyond_layout)
     if not report.verdicts:
         return f'{notes}<p class="faint">store.toml has no [objectives]: nothing is promised.</p>'
     rows = [
-        [_text(each.objective), _text(each.wanted), _text(each.found), _tag(each.verdict, each.verdict)]
+        [text(each.objective), text(each.wanted), text(each.found), tag(each.verdict, each.verdict)]
         for each in report.verdicts
     ]
-    return notes + _table([("objective", ""), ("wanted", ""), ("found", ""), ("verdict", "")], rows)
+    return notes + table([("objective", ""), ("wanted", ""), ("found", ""), ("verdict", "")], rows)
 
 
 def _round(number: int, each: DrilledRound, report: DrillReport) -> str:
@@ -101,12 +65,12 @@ def _round(number: int, each: DrilledRound, report: DrillReport) -> str:
     ]
     return "\n".join(
         [
-            f"<h2>{_text(heading[0].upper() + heading[1:])}</h2>",
-            f"<p>{_text(what_was_done(each.faults))}</p>",
+            f"<h2>{sentence(heading)}</h2>",
+            f"<p>{text(what_was_done(each.faults))}</p>",
             _chips(each.faults, report),
-            _table(headings, [_result(result, longest) for result in each.results]),
+            table(headings, [_result(result, longest) for result in each.results]),
             *(
-                f'<p class="faint">{_text(result.name)}: {_text(result.message)}</p>'
+                f'<p class="faint">{text(result.name)}: {text(result.message)}</p>'
                 for result in each.results
                 if result.message
             ),
@@ -122,26 +86,21 @@ def _chips(faults: Faults, report: DrillReport) -> str:
     found += [(name, "slow", "unknown") for name in faults.slow]
     found += [(name, "throttled", "unknown") for name in faults.throttle]
     found += [(name, "out of reach before the drill", "unknown") for name in report.out_of_reach]
-    items = "".join(f'<li class="{TONES[tone]}">{_text(name)}: {_text(word)}</li>' for name, word, tone in found)
+    items = "".join(f'<li class="{TONES[tone]}">{text(name)}: {text(word)}</li>' for name, word, tone in found)
     return f'<ul class="chips">{items}</ul>' if items else ""
 
 
 def _result(result: Restored, longest: float) -> list[str]:
-    bars = "".join(
-        f'<div class="bar {kind}" style="width:{100 * seconds / longest:.1f}%"></div>'
-        for kind, seconds in (("", result.seconds), ("before", result.predicted or 0.0))
-        if longest and seconds
-    )
     ratio = against_prediction(result.seconds, result.predicted) if result.state == "restored" else ""
     return [
-        _text(result.name),
-        _tag(STATES[result.state], result.state),
-        _text(size_text(result.bytes)),
-        _text(f"{result.blocks:,}"),
-        _text(f"{size_text(result.read)} / {size_text(result.predicted_read)}"),
-        _text(time_text(result.seconds)),
-        _text("" if result.predicted is None else time_text(result.predicted)),
-        f"<div>{bars}{_text(ratio)}</div>",
+        text(result.name),
+        tag(STATES[result.state], result.state),
+        text(size_text(result.bytes)),
+        text(f"{result.blocks:,}"),
+        text(f"{size_text(result.read)} / {size_text(result.predicted_read)}"),
+        text(time_text(result.seconds)),
+        text("" if result.predicted is None else time_text(result.predicted)),
+        bars(result.seconds, result.predicted, longest, ratio),
     ]
 
 

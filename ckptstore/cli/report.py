@@ -1,0 +1,103 @@
+"""`ckpt report`: one page on a whole store, for whoever runs it."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ckptstore.cli.call import Call
+from ckptstore.cli.ls import AllRuns
+from ckptstore.cli.verify import ReadData
+from ckptstore.cli.wording import survival
+from ckptstore.errors import UsageError
+
+if TYPE_CHECKING:
+    from ckptstore.operations.report import StoreReport
+
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", metavar="FILE", help="Where the page goes; report.html, or nowhere with --json.", show_default=False
+    ),
+]
+Reports = Annotated[
+    Path | None,
+    typer.Option("--reports", metavar="DIR", help="Where `ckpt drill --report-dir` writes.", show_default=False),
+]
+Price = Annotated[
+    float | None,
+    typer.Option("--price", metavar="USD", help="Of a GB stored for a month; 0.023 if not given.", show_default=False),
+]
+PAGE = Path("report.html")
+
+__all__ = ["report"]
+
+
+def report(
+    call: Call,
+    out: Out = None,
+    reports: Reports = None,
+    all_runs: AllRuns = False,
+    read_data: ReadData = False,
+    price: Price = None,
+) -> int:
+    """Write one HTML page: every checkpoint on every target, the margin left, cost, drills, and what to do next.
+
+    Looks as `ckpt verify` does, and exits as it does, with the worst of all runs. The page is complete in itself, no
+    script runs in it, and it takes the place of an older one at once. With --json the same is told as one document.
+    """
+    from ckptstore.operations.report import report as look
+
+    call.check_run()
+    page = out or (None if call.output.as_json else PAGE)
+    with _as_typed(), call.watching() as observer:
+        found = look(
+            call.config,
+            None if all_runs else call.run,
+            page,
+            reports=reports,
+            read_data=read_data,
+            price=price,
+            settings=os.path.abspath(call.path),  # noqa: PTH100 - a link stays as it was typed
+            observer=observer,
+        )
+    return _tell(call, found, page)
+
+
+@contextmanager
+def _as_typed() -> Iterator[None]:
+    """A block in which a `UsageError` about an argument of Python's names the option as well."""
+    try:
+        yield
+    except UsageError as error:
+        key = error.fields.get("key")
+        if key not in {"out", "reports", "price"}:
+            raise
+        raise UsageError(f"--{key}: {error.message}", hint=error.hint, **error.fields) from error
+
+
+def _tell(call: Call, found: "StoreReport", page: Path | None) -> int:
+    from ckptstore.operations.report.content import FORMAT
+
+    rows = [row for part in found.runs for row in part.live]
+    cells = [
+        [row.run, row.name, row.state, survival(*row.tolerance) if row.tolerance.targets >= 0 else "", str(bad)]
+        for row in rows
+        for bad in [sum(cell.state not in {"good", "nothing"} for cell in row.cells)]
+    ]
+    headings = ["run", "checkpoint", "state", "tolerance", "targets amiss"]
+    if cells:
+        call.output.table(headings, cells, right=headings[4:])
+    call.output.say(f"{found.verdict}; {len(found.drills.found)} drills on record, ${found.costs.monthly:,.2f} a month")
+    for name, why in found.drills.skipped.items():
+        call.output.note(f"skipped {name}: {why}")
+    for part in found.runs:
+        for step in part.next:
+            call.output.note(f"next: {step.do}  ({step.why})")
+    if page is not None:
+        call.output.note(f"wrote {page}")
+    fields = {**vars(found), "overhead": found.costs.overhead, "monthly": found.costs.monthly}
+    return call.output.summary(found.exit_code, format=FORMAT, page=page, **fields)

@@ -1,0 +1,117 @@
+"""What a report says first: how things are, in a sentence, and what to type next."""
+
+import shlex
+from collections.abc import Collection, Iterator, Sequence
+
+from ckptstore.errors import CkptStoreError
+from ckptstore.operations.health import VerifyReport
+from ckptstore.operations.report.content import Drills, Row, RunPart, Step, StoreReport
+
+MEANING = {
+    "lost": "not enough of it is left",
+    "unknown": "targets out of reach decide whether it loads",
+    "degraded": "it loads, and something is amiss",
+    "changed": "deleted while it was looked at",
+}
+"""What each state means, to one who hasn't met the word."""
+
+__all__ = ["after_error", "loads", "next_steps", "run_verdict", "store_verdict"]
+
+
+def loads(rows: Sequence[Row]) -> list[Row]:
+    """The live ones that load, oldest first."""
+    return [row for row in rows if not row.deleted and row.state in {"good", "degraded"}]
+
+
+def run_verdict(report: VerifyReport) -> str:
+    """`2 of 3 checkpoints are good, 1 is LOST (not enough of it is left)`."""
+    states = [health.state for health in report.checkpoints]
+    good = states.count("good")
+    parts = [f"{good} of {_counted(len(states))} {_are(good)} good" if states else "no live checkpoint"]
+    parts += [
+        f"{states.count(state)} {_are(states.count(state))} {state.upper() if state == 'lost' else state} ({meaning})"
+        for state, meaning in MEANING.items()
+        if state in states
+    ]
+    if report.amiss_beside:
+        parts.append("something is amiss with what is deleted, or with notes beside the checkpoints")
+    return ", ".join(parts)
+
+
+def next_steps(report: VerifyReport, rows: Sequence[Row], known: Collection[str], options: str) -> Iterator[Step]:
+    """What cures what was found. `known`: the targets of the store; `options` name the run and the store."""
+    findings = [f for health in [*report.checkpoints, *report.deleted] for f in health.findings] + report.history
+    dropped = sorted({finding.target for finding in findings} - {*known, ""})
+    codes = VerifyReport.CODES
+    if dropped and report.exit_code == codes["unknown"]:
+        yield Step(f"name {', '.join(dropped)} in store.toml again", "checkpoints are on what it doesn't name")
+        yield Step(f"ckpt repair{options}", "moves what is there onto targets of the store")
+    elif report.exit_code == codes["unknown"] or {finding.kind for finding in findings} == {"unreachable"}:
+        yield Step(f"ckpt doctor{options}", "says which targets don't answer, and why; bring them back, then repair")
+    elif report.exit_code in {codes["lost"], codes["degraded"]}:
+        yield Step(f"ckpt repair{options}", "puts back what is missing or corrupt, as far as it can be rebuilt")
+    elif report.exit_code:
+        yield Step(f"ckpt ls{options}", "shows what is there now")
+    if report.exit_code == codes["lost"]:
+        yield _fall_back(rows, options)
+
+
+def _fall_back(rows: Sequence[Row], options: str) -> Step:
+    for row in reversed(loads(rows)):
+        name = f"--step {row.step}" if row.step is not None else f"--name {shlex.quote(row.name)}"
+        return Step(f"ckpt restore DEST {name}{options}", f"{row.name} is the newest that loads")
+    return Step(f"ckpt ls --deleted{options}", "no live checkpoint loads; this lists what an undelete brings back")
+
+
+def after_error(error: CkptStoreError, options: str) -> Step:
+    """Where a run couldn't be looked at."""
+    if error.hint:
+        return Step(error.hint.removeprefix("run: "), "the run could not be looked at")
+    return Step(f"ckpt doctor{options}", "says which targets don't answer, and why")
+
+
+def drill_step(part: RunPart, drills: Drills, options: str) -> Step | None:
+    """Where nothing else is to be done, or no drill was ever done."""
+    done = [drill for drill in drills.found if drill.run == part.run]
+    command = f"ckpt drill{options} --report-dir {drills.folder or 'reports'}"
+    if done and done[-1].exit_code:
+        return Step(command, "the last drill did not pass: do another once that is mended")
+    if not done and loads(part.rows):
+        why = "no drill is on record" if drills.folder else "no folder of drills was given"
+        return Step(command, f"{why}: find out that checkpoints really come back")
+    return None
+
+
+def store_verdict(report: StoreReport) -> str:
+    """All of a report in one sentence."""
+    rows = [row for part in report.runs for row in part.live]
+    failed = sum(bool(part.error) for part in report.runs)
+    lost, unknown = (sum(row.state == state for row in rows) for state in ("lost", "unknown"))
+    total = _counted(len(rows))
+    if failed:
+        return f"{failed} of {len(report.runs)} run{'s' * (len(report.runs) != 1)} could not be looked at"
+    if lost:
+        return f"{lost} of {total} can't be loaded any more"
+    if unknown:
+        return f"whether {unknown} of {total} would load depends on targets that are out of reach"
+    if not rows:
+        return "something is amiss, and there is no checkpoint" if report.exit_code else "there is no checkpoint yet"
+    few = sum(report.misses(row) for row in rows)
+    return _all_load(report, rows) + (f"; {few} would survive less than is promised" if few else "")
+
+
+def _all_load(report: StoreReport, rows: Sequence[Row]) -> str:
+    degraded = sum(row.state == "degraded" for row in rows)
+    if degraded:
+        return f"every checkpoint loads, but {degraded} of {_counted(len(rows))} {_are(degraded)} degraded"
+    if report.exit_code:
+        return "every checkpoint loads, but something beside them is amiss"
+    return f"{'all ' * (len(rows) > 1)}{_counted(len(rows))} {_are(len(rows))} good"
+
+
+def _counted(number: int) -> str:
+    return f"{number} checkpoint{'s' * (number != 1)}"
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"

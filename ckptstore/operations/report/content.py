@@ -1,0 +1,147 @@
+"""What a report says: of each checkpoint on each target, of each run, of costs and of drills."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ckptstore.operations.drill import DrillReport
+from ckptstore.operations.findings import Finding
+from ckptstore.placement import Survives
+
+FORMAT = 1
+"""Of the JSON of a report; fields may be added without a new number."""
+
+STATES = ("good", "retired", "unreachable", "missing", "corrupt", "unknown", "nothing")
+"""Of a cell: one checkpoint on one target. "nothing": it has nothing there, and is to have nothing. "unknown": what it
+has there can't be told, for no copy of a record that would say so can be read."""
+
+SEVERITY = {11: 0, 0: 1, 3: 2, 10: 3, 1: 4, 12: 5, 5: 6, 4: 7}
+"""Exit codes from well to lost; the worst of several runs is the store's."""
+
+__all__ = ["FORMAT", "SEVERITY", "STATES", "Cell", "Costs", "Drills", "Row", "RunPart", "Step", "StoreReport"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One checkpoint on one target: its state, what it has there, and what is amiss with that, in words."""
+
+    target: str
+    state: str
+    holds: str
+    amiss: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One checkpoint. `bytes` of the saved state; `stored` on all targets, as its records say, and so they all do.
+
+    `stored` is None where a record is unreadable, and `created` empty where the manifest is. `deleted`: hidden, but an
+    undelete would still bring it back.
+    """
+
+    run: str
+    key: str
+    name: str
+    step: int | None
+    created: str
+    deleted: bool
+    state: str
+    tolerance: Survives
+    bytes: int
+    stored: int | None
+    cells: Sequence[Cell]
+    findings: Sequence[Finding] = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something to do next: the command to type, or in words, and why."""
+
+    do: str
+    why: str
+
+
+@dataclass(frozen=True)
+class RunPart:
+    """One run. `beside`: what is amiss beside its checkpoints; `error`: why nothing could be looked at."""
+
+    run: str
+    code: int
+    verdict: str
+    next: Sequence[Step]
+    rows: Sequence[Row] = ()
+    beside: Sequence[Finding] = ()
+    error: str = ""
+
+    @property
+    def live(self) -> list[Row]:
+        """The rows of checkpoints that aren't deleted."""
+        return [row for row in self.rows if not row.deleted]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """In dollars, at `price` a GB (10^9 bytes) and month; all else at the prices that `ckpt plan` starts from.
+
+    `logical` bytes of state in `stored` bytes; `deleted` bytes of those wait for a prune. `restore`: one of the largest
+    checkpoint, its requests and what crosses regions; None where the store has another number of targets than a stripe
+    has fragments.
+    """
+
+    price: float
+    logical: int
+    stored: int
+    deleted: int
+    restore: float | None
+
+    @property
+    def overhead(self) -> float | None:
+        """Bytes stored for each byte of state."""
+        return self.stored / self.logical if self.logical else None
+
+    @property
+    def monthly(self) -> float:
+        """Of all that is stored now, for one month."""
+        return self.stored / 1e9 * self.price
+
+
+@dataclass(frozen=True)
+class Drills:
+    """Earlier drills of the runs of a report, oldest first, and which files in `folder` were skipped, and why."""
+
+    folder: str = ""
+    found: Sequence[DrillReport] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StoreReport:
+    """A report. `verdict`: all of it in one sentence.
+
+    `targets`: the domain of each; `wanted`: targets and domains that every checkpoint is to survive, by [objectives].
+
+    `rpo` and `age`, in seconds: how old the newest checkpoint that loads may be, and, by run, is.
+    """
+
+    store: str
+    made: str
+    seconds: float
+    read_data: bool
+    targets: Mapping[str, str]
+    wanted: tuple[int | None, int | None]
+    beyond_layout: Sequence[str]
+    rpo: float | None
+    ages: Mapping[str, float]
+    runs: Sequence[RunPart]
+    costs: Costs
+    drills: Drills
+    verdict: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        """The worst of all runs, as `ckpt verify` exits for each."""
+        return max((part.code for part in self.runs), key=lambda code: SEVERITY.get(code, 4), default=0)
+
+    def misses(self, row: Row) -> bool:
+        """Whether a checkpoint survives less than is promised."""
+        pairs = zip(row.tolerance, self.wanted, strict=True)
+        return any(wanted is not None and reached < wanted for reached, wanted in pairs)
