@@ -6,6 +6,7 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help setup demo test tests test-localstack test-azurite drill soak lint types format bench bench-erasure docs dist clean
+.PHONY: help setup demo test tests test-localstack test-browser soak lint types format bench bench-erasure docs dist clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -38,6 +39,8 @@ drill: $(READY) ## drills and real faults on SeaweedFS and fake-gcs-server; its 
 test-azurite: $(READY) ## the conformance suite against Azurite, which is installed from npm
 	$(PYTHON) localstack/setup_azurite.py
 	$(BIN)/pytest -m azurite
+test-browser: $(READY) ## the pages in headless Chromium (Debian: chromium, chromium-driver)
+	$(BIN)/pytest -m browser
 
 soak: $(READY) ## the slow proofs, which CI doesn't run; their counts go to docs/reliability.md
 	$(BIN)/pytest -m soak -n 2 --dist loadfile --no-loadscope-reorder --timeout 7200

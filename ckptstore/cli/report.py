@@ -11,7 +11,7 @@ import typer
 from ckptstore.cli.call import Call
 from ckptstore.cli.ls import AllRuns
 from ckptstore.cli.verify import ReadData
-from ckptstore.cli.wording import survival
+from ckptstore.cli.wording import count, survival
 from ckptstore.errors import UsageError
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def _as_typed() -> Iterator[None]:
 
 def _tell(call: Call, found: "StoreReport", page: Path | None) -> int:
     from ckptstore.operations.report.content import FORMAT
+    from ckptstore.operations.report.costs import dollars
 
     rows = [row for part in found.runs for row in part.live]
     cells = [
@@ -91,7 +92,9 @@ def _tell(call: Call, found: "StoreReport", page: Path | None) -> int:
     headings = ["run", "checkpoint", "state", "tolerance", "targets amiss"]
     if cells:
         call.output.table(headings, cells, right=headings[4:])
-    call.output.say(f"{found.verdict}; {len(found.drills.found)} drills on record, ${found.costs.monthly:,.2f} a month")
+    call.output.say(
+        f"{found.verdict}; {count(len(found.drills.found), 'drill')} on record, {dollars(found.costs.monthly)} a month"
+    )
     for name, why in found.drills.skipped.items():
         call.output.note(f"skipped {name}: {why}")
     for part in found.runs:

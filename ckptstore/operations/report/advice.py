@@ -8,10 +8,10 @@ from ckptstore.operations.health import VerifyReport
 from ckptstore.operations.report.content import Drills, Row, RunPart, Step, StoreReport
 
 MEANING = {
-    "lost": "not enough of it is left",
-    "unknown": "targets out of reach decide whether it loads",
-    "degraded": "it loads, and something is amiss",
-    "changed": "deleted while it was looked at",
+    "lost": "not enough is left",
+    "unknown": "targets out of reach decide",
+    "degraded": "loads, but something is amiss",
+    "changed": "deleted meanwhile",
 }
 """What each state means, to one who hasn't met the word."""
 
@@ -24,7 +24,7 @@ def loads(rows: Sequence[Row]) -> list[Row]:
 
 
 def run_verdict(report: VerifyReport) -> str:
-    """`2 of 3 checkpoints are good, 1 is LOST (not enough of it is left)`."""
+    """`2 of 3 checkpoints are good, 1 is LOST (not enough is left)`."""
     states = [health.state for health in report.checkpoints]
     good = states.count("good")
     parts = [f"{good} of {_counted(len(states))} {_are(good)} good" if states else "no live checkpoint"]
@@ -97,7 +97,8 @@ def store_verdict(report: StoreReport) -> str:
     if not rows:
         return "something is amiss, and there is no checkpoint" if report.exit_code else "there is no checkpoint yet"
     few = sum(report.misses(row) for row in rows)
-    return _all_load(report, rows) + (f"; {few} would survive less than is promised" if few else "")
+    told = _all_load(report, rows) + (f"; {few} would survive less than is promised" if few else "")
+    return told + (f"; the newest of {', '.join(report.late)} is older than is promised" if report.late else "")
 
 
 def _all_load(report: StoreReport, rows: Sequence[Row]) -> str:

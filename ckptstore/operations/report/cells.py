@@ -64,7 +64,7 @@ def _cell(target: str, holds: Mapping[str, int], findings: Sequence[Finding], *,
 
 
 def _in_words(counts: Mapping[str, int]) -> str:
-    return ", ".join(what if count == 1 else f"{count} of {what}" for what, count in counts.items())
+    return ", ".join(what if count == 1 else f"{count} {what}s" for what, count in counts.items())
 
 
 def _holdings(health: CheckpointHealth, checkpoint: Checkpoint | None) -> dict[str, Counter[str]]:

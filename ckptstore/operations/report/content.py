@@ -51,6 +51,11 @@ class Row:
     cells: Sequence[Cell]
     findings: Sequence[Finding] = ()
 
+    @property
+    def known(self) -> bool:
+        """Whether it can be told what it survives."""
+        return self.state not in {"unknown", "changed"}
+
 
 @dataclass(frozen=True)
 class Step:
@@ -71,6 +76,11 @@ class RunPart:
     rows: Sequence[Row] = ()
     beside: Sequence[Finding] = ()
     error: str = ""
+
+    @property
+    def newest_first(self) -> list[Row]:
+        """The rows as a page lists them: those that are deleted last."""
+        return [*reversed(self.live), *(row for row in reversed(self.rows) if row.deleted)]
 
     @property
     def live(self) -> list[Row]:
@@ -141,7 +151,12 @@ class StoreReport:
         """The worst of all runs, as `ckpt verify` exits for each."""
         return max((part.code for part in self.runs), key=lambda code: SEVERITY.get(code, 4), default=0)
 
+    @property
+    def late(self) -> list[str]:
+        """The runs whose newest checkpoint that loads is older than promised."""
+        return [run for run, age in self.ages.items() if self.rpo is not None and age > self.rpo]
+
     def misses(self, row: Row) -> bool:
         """Whether a checkpoint survives less than is promised."""
         pairs = zip(row.tolerance, self.wanted, strict=True)
-        return any(wanted is not None and reached < wanted for reached, wanted in pairs)
+        return row.known and any(wanted is not None and reached < wanted for reached, wanted in pairs)

@@ -10,7 +10,9 @@ from ckptstore.operations.report.content import Costs, Row
 from ckptstore.planning.cost import Prices, restore_cost
 from ckptstore.planning.layout import Layout
 
-__all__ = ["check_price", "costs_of"]
+CENT = 0.01
+
+__all__ = ["check_price", "costs_of", "dollars"]
 
 
 def check_price(price: float | None) -> float:
@@ -33,6 +35,11 @@ def costs_of(config: Config, rows: Sequence[Row], price: float) -> Costs:
         deleted=sum(stored for row, stored in known if row.deleted),
         restore=_restore(config, max((row.bytes for row, _ in known), default=0)),
     )
+
+
+def dollars(amount: float) -> str:
+    """`$1,234.50`."""
+    return f"${amount:,.2f}" if amount >= CENT or not amount else "less than $0.01"
 
 
 def _restore(config: Config, state: int) -> float | None:

@@ -28,7 +28,7 @@ def read_drills(folder: Path | None, store: str, runs: Collection[str]) -> Drill
     """The drills of these runs of a store, in the order of their times."""
     if folder is None:
         return Drills()
-    found: list[DrillReport] = []
+    found: list[tuple[datetime, str, DrillReport]] = []
     skipped: dict[str, str] = {}
     for path in sorted(folder.glob("drill-*.json")):
         drill = _read(path)
@@ -37,8 +37,9 @@ def read_drills(folder: Path | None, store: str, runs: Collection[str]) -> Drill
         elif drill.store != store:
             skipped[path.name] = f"a drill of another store, {drill.store}"
         elif drill.run in runs:
-            found.append(drill)
-    return Drills(str(folder), sorted(found, key=lambda drill: datetime.fromisoformat(drill.began)), skipped)
+            found.append((datetime.fromisoformat(drill.began), path.stem, drill))
+    in_order = sorted(found, key=lambda each: each[:2])  # of one second too: the second one's name has a number more
+    return Drills(str(folder), [drill for _, _, drill in in_order], skipped)
 
 
 def _read(path: Path) -> DrillReport | str:

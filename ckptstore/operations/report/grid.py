@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ckptstore.operations.findings import Finding
-from ckptstore.operations.pages import table, tag, text
+from ckptstore.operations.pages import sentence, table, tag, text
 from ckptstore.operations.report.content import STATES, Row, RunPart, StoreReport
 
 SIGNS = {
@@ -31,7 +31,7 @@ def heat_map(part: RunPart, report: StoreReport) -> str:
         f'<th scope="col">{text(name)}<span class="domain">{text(domain)}</span></th>'
         for name, domain in report.targets.items()
     )
-    body = "\n".join(_row(row) for row in reversed(part.rows))
+    body = "\n".join(_row(row) for row in part.newest_first)
     label = f"Checkpoints of run {part.run} on each target"
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{text(label)}"><table class="map">'
@@ -51,7 +51,7 @@ def legend(report: StoreReport) -> str:
         if state in seen
     )
     how = READ if report.read_data else LISTED
-    return f'<ul class="signs">{items}</ul><p class="faint">By what was found {text(report.made)}: {how}.</p>'
+    return f'<ul class="signs">{items}</ul><p class="faint">{sentence(how)}.</p>'
 
 
 def _row(row: Row) -> str:
@@ -77,14 +77,17 @@ def _cell(row: Row, number: int) -> str:
 
 def _details(part: RunPart) -> str:
     """What was found of each checkpoint, folded: a line for all of one kind on one target."""
-    folds = [_fold(row.name, row.findings) for row in reversed(part.rows) if row.findings]
+    folds = [_fold(row.name, row.findings) for row in part.newest_first if row.findings]
     folds += [_fold("beside the checkpoints", part.beside)] if part.beside else []
-    return "".join(folds)
+    if not folds:
+        return ""
+    heading = f"What was found amiss in run {part.run}, in words"
+    return f"<details><summary>{text(heading)}</summary>{''.join(folds)}</details>"
 
 
 def _fold(name: str, findings: Sequence[Finding]) -> str:
     headings = [("what", ""), ("target", ""), ("objects", "number"), ("for example", "")]
-    words = f"{len(findings)} finding{'s' * (len(findings) != 1)}: {name}"
+    words = f"{name}: {len(findings)} finding{'s' * (len(findings) != 1)}"
     return f"<details><summary>{text(words)}</summary>{table(headings, _grouped(findings))}</details>"
 
 

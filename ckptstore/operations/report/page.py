@@ -1,12 +1,15 @@
 """The page of a store: how it is and what to type first, then why."""
 
+from datetime import datetime
 from string import Template
 
 from ckptstore.operations.drill.words import time_text
 from ckptstore.operations.pages import command, frame, resource, sentence, tag, text
 from ckptstore.operations.report.content import RunPart, StoreReport
+from ckptstore.operations.report.drilled import drill_section
 from ckptstore.operations.report.grid import heat_map, legend
-from ckptstore.operations.report.sections import drill_section, growth_section, margin_section
+from ckptstore.operations.report.growth import growth_section
+from ckptstore.operations.report.margin import margin_section
 from ckptstore.redaction import redacted
 
 STATES = {0: "good", 3: "degraded", 4: "lost", 5: "unknown"}
@@ -17,8 +20,8 @@ __all__ = ["page"]
 
 def page(report: StoreReport) -> bytes:
     """The page, as UTF-8. What quotes a client's words is told without what may be a secret in them."""
-    promised = any(report.misses(row) for part in report.runs for row in part.live)
-    tone = "fail" if report.exit_code not in {0, 3, 5, 11} else "odd" if report.exit_code or promised else "pass"
+    missed = bool(report.late) or any(report.misses(row) for part in report.runs for row in part.live)
+    tone = "fail" if report.exit_code not in {0, 3, 5, 11} else "odd" if report.exit_code or missed else "pass"
     drills = [step.do for part in report.runs for step in part.next if step.do.startswith("ckpt drill ")]
     main = Template(resource(__package__, "page.html")).substitute(
         tone=tone,
@@ -33,7 +36,7 @@ def page(report: StoreReport) -> bytes:
     return frame(
         f"Store {report.store}",
         about=report.verdict,
-        when=f"{report.made}, looked at in {time_text(report.seconds)}",
+        when=f"{datetime.fromisoformat(report.made):%Y-%m-%d %H:%M} UTC, looked at in {time_text(report.seconds)}",
         main=redacted(main),
         style=resource(__package__, "page.css"),
     )
