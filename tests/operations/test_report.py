@@ -301,6 +301,19 @@ def test_never_half_a_page(store, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"targets", "page.html"}
 
 
+def test_no_secret_is_repeated(store, tmp_path):
+    folder = tmp_path / "reports"
+    drill(store.config, RUN, rounds=[Round(lose=1)], report_dir=folder)
+    (path,) = folder.glob("drill-*.json")
+    stored = json.loads(path.read_text())
+    stored["rounds"][0]["faults"]["how"] = "by https://user:hunter2@host/?X-Amz-Signature=hunter3"
+    path.write_text(json.dumps(stored))
+    (folder / "drill-other.json").write_text(json.dumps({**stored, "store": "https://user:hunter4@host/"}))
+    found, page = page_of(store, tmp_path, reports=folder)
+    assert "https://…@host/" in page.said
+    assert "hunter" not in (tmp_path / "page.html").read_text() + repr(found.drills.skipped)
+
+
 @pytest.mark.parametrize(
     ("options", "key"),
     [

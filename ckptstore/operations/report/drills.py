@@ -10,6 +10,7 @@ from ckptstore.errors import UsageError
 from ckptstore.operations.drill import DrillReport
 from ckptstore.operations.drill.report import FORMAT
 from ckptstore.operations.report.content import Drills
+from ckptstore.redaction import redacted
 
 LARGEST = 64 << 20
 """Bytes of a file that is read: a drill of a thousand checkpoints is below one MiB."""
@@ -33,9 +34,9 @@ def read_drills(folder: Path | None, store: str, runs: Collection[str]) -> Drill
     for path in sorted(folder.glob("drill-*.json")):
         drill = _read(path)
         if isinstance(drill, str):
-            skipped[path.name] = drill
+            skipped[path.name] = redacted(drill)
         elif drill.store != store:
-            skipped[path.name] = f"a drill of another store, {drill.store}"
+            skipped[path.name] = redacted(f"a drill of another store, {drill.store}")
         elif drill.run in runs:
             found.append((datetime.fromisoformat(drill.began), path.stem, drill))
     in_order = sorted(found, key=lambda each: each[:2])  # of one second too: the second one's name has a number more

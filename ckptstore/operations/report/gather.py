@@ -59,7 +59,7 @@ def report(
     where = f" --store {shlex.quote(settings)}" if settings else ""
     looks = [_look(opened, name, read_data=read_data, alone=run is not None, observer=observer) for name in names]
     targets = _targets(config, looks)
-    parts = [look.part(targets, drills, f" --run {shlex.quote(look.run)}{where}") for look in looks]
+    parts = [look.part([*targets], drills, f" --run {shlex.quote(look.run)}{where}") for look in looks]
     rows = [row for part in parts for row in part.rows]
     found = StoreReport(
         store=config.name,
@@ -95,14 +95,14 @@ class _Look:
         """Live ones first."""
         return [*self.report.checkpoints, *self.report.deleted]
 
-    def part(self, targets: Sequence[str] | dict[str, str], drills: Drills, options: str) -> RunPart:
+    def part(self, targets: Sequence[str], drills: Drills, options: str) -> RunPart:
         """The run's part of the report. `options` name the run and the store in the commands to type."""
         if self.error is not None:
             error = self.error
             steps = [after_error(error, options)]
             return RunPart(self.run, error.exit_code, "could not be looked at", steps, error=error.message)
         rows = [
-            self._row(health, list(targets), deleted=n >= len(self.report.checkpoints))
+            self._row(health, targets, deleted=n >= len(self.report.checkpoints))
             for n, health in enumerate(self.healths)
         ]
         known = {*self.opened.targets, *self.opened.group.members.targets}
