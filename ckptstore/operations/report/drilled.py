@@ -1,6 +1,6 @@
 """Earlier drills: what was lost, what came of it, and how long it took beside what was predicted."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from ckptstore.operations.drill.report import DrillReport
@@ -45,34 +45,26 @@ def slowest(drill: DrillReport) -> tuple[float, float | None]:
 
 
 def _drill_table(found: Sequence[DrillReport]) -> str:
-    headings = [
-        ("date (UTC)", "short"),
-        ("run", "short"),
-        ("what was done", "wide"),
-        ("came out", "wide"),
-        ("objectives", ""),
-        ("slowest took", "number"),
-    ]
-    headings += [("predicted", "number"), ("took over predicted", "bars")]
+    headings = [("when (UTC)", "short"), ("what was done", "wide"), ("came out", "wide"), ("objectives", "")]
+    headings.append(("slowest took, predicted", "bars"))
     longest = max(max(seconds, predicted or 0.0) for seconds, predicted in map(slowest, found))
-    return table(headings, _drill_rows(found, longest))
+    return table(headings, [_drill_row(drill, longest) for drill in reversed(found)])
 
 
-def _drill_rows(found: Sequence[DrillReport], longest: float) -> Iterator[list[str]]:
-    for drill in reversed(found):
-        seconds, predicted = slowest(drill)
-        objectives = " ".join(tag(f"{each.objective}: {each.verdict}", each.verdict) for each in drill.verdicts)
-        verdict = verdict_text(drill)
-        yield [
-            text(f"{datetime.fromisoformat(drill.began).astimezone(UTC):%Y-%m-%d %H:%M}"),
-            text(drill.run),
-            "<br>".join(text(what_was_done(each.faults)) for each in drill.rounds),
-            f"<div>{tag(*_outcome(drill))} {text(verdict.partition(': ')[2] or verdict)}</div>",
-            f"<div>{objectives or 'none set'}</div>",
-            time_text(seconds) if seconds else "",
-            "" if predicted is None else time_text(predicted),
-            bars(seconds, predicted, longest, against_prediction(seconds, predicted)) if seconds else "",
-        ]
+def _drill_row(drill: DrillReport, longest: float) -> list[str]:
+    seconds, predicted = slowest(drill)
+    objectives = " ".join(tag(f"{each.objective}: {each.verdict}", each.verdict) for each in drill.verdicts)
+    verdict = verdict_text(drill)
+    when = f"{datetime.fromisoformat(drill.began).astimezone(UTC):%Y-%m-%d %H:%M}"
+    told = f"{time_text(seconds)}, {time_text(predicted)}" if predicted is not None else time_text(seconds)
+    ratio = against_prediction(seconds, predicted)
+    return [
+        f'<div>{text(when)}<br><span class="faint">{text(drill.run)}</span></div>',
+        f"<div>{'<br>'.join(text(what_was_done(each.faults)) for each in drill.rounds)}</div>",
+        f"<div>{tag(*_outcome(drill))} {text(verdict.partition(': ')[2] or verdict)}</div>",
+        f"<div>{objectives or 'none set'}</div>",
+        bars(seconds, predicted, longest, f"{told}{f' ({ratio})' if ratio else ''}") if seconds else "",
+    ]
 
 
 def _outcome(drill: DrillReport) -> tuple[str, str]:
