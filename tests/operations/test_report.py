@@ -167,8 +167,9 @@ def test_a_checkpoint_of_which_no_manifest_is_left(store, tmp_path):
 def test_deleted_ones_are_last_and_called_so(store, tmp_path):
     delete(store.opened, RUN, Selector(step=3))
     found, page = page_of(store, tmp_path)
-    assert list(dict.fromkeys(name for name, _ in page.cells)) == ["step-2", "step-1", "step-3 (deleted)"]
+    assert list(dict.fromkeys(name for name, _ in page.cells)) == ["step-2", "step-1", "step-3"]
     assert found.costs.deleted == next(row.stored for row in found.runs[0].rows if row.deleted) > 0
+    assert "step-3 good deleted" in page.said
     assert "until a prune removes it" in page.said
 
 

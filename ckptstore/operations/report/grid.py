@@ -55,10 +55,10 @@ def legend(report: StoreReport) -> str:
 
 
 def _row(row: Row) -> str:
-    note = " (deleted)" if row.deleted else ""
-    cells = "".join(_cell(row, n) for n in range(len(row.cells)))
-    name = f'<span class="name">{text(row.name)}{note}</span> {tag(row.state, row.state)}'
-    return f'<tr><th scope="row">{name}</th>{cells}</tr>'
+    cells = "".join(_cell(row, number) for number in range(len(row.cells)))
+    deleted = f" {tag('deleted', '')}" if row.deleted else ""
+    name = f'<span class="name" title="{text(row.name)}">{text(row.name)}</span>'
+    return f'<tr><th scope="row">{name} {tag(row.state, row.state)}{deleted}</th>{cells}</tr>'
 
 
 def _cell(row: Row, number: int) -> str:
