@@ -59,7 +59,7 @@ def next_steps(report: VerifyReport, rows: Sequence[Row], known: Collection[str]
 def _fall_back(rows: Sequence[Row], options: str) -> Step:
     for row in reversed(loads(rows)):
         name = f"--step {row.step}" if row.step is not None else f"--name {shlex.quote(row.name)}"
-        return Step(f"ckpt restore DEST {name}{options}", f"{row.name} is the newest that loads")
+        return Step(f"ckpt restore DEST {name}{options}", f"the newest that loads is {row.name}")
     return Step(f"ckpt ls --deleted{options}", "no live checkpoint loads; this lists what an undelete brings back")
 
 

@@ -1,7 +1,7 @@
 """How much more may be lost, beside what is promised."""
 
 from ckptstore.operations.drill.words import time_text
-from ckptstore.operations.pages import sentence, table, tag, text
+from ckptstore.operations.pages import table, tag, text
 from ckptstore.operations.report.content import Row, StoreReport
 
 __all__ = ["margin_section"]
@@ -10,7 +10,7 @@ __all__ = ["margin_section"]
 def margin_section(report: StoreReport) -> str:
     """How much more each checkpoint survives, beside what is promised."""
     rows = [row for part in report.runs for row in reversed(part.live)]
-    notes = "".join(f'<p class="note fail">{sentence(told)}.</p>' for told in report.beyond_layout)
+    notes = "".join(f'<p class="note fail">{text(told)}.</p>' for told in report.beyond_layout)
     if not rows:
         return f'{notes}<p class="faint">No checkpoint to tell of.</p>'
     targets, domains = report.wanted

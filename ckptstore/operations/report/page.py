@@ -48,7 +48,7 @@ def _run(part: RunPart) -> str:
         f'<li>{command(step.do)}<span class="faint"> {sentence(step.why)}.</span></li>' for step in part.next
     )
     todo = f"<ol>{steps}</ol>" if steps else '<p class="faint">Nothing to do.</p>'
-    error = f'<p class="note fail">{sentence(part.error)}</p>' if part.error else ""
+    error = f'<p class="note fail">{text(part.error)}</p>' if part.error else ""
     heading = f"<h3>Run {text(part.run)} {tag(word, 'fail' if word == 'error' else word)}</h3>"
     return f'<section class="next">{heading}<p>{sentence(part.verdict)}.</p>{error}{todo}</section>'
 
