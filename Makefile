@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test tests test-localstack test-azurite drill soak lint types format bench bench-erasure docs dist clean
-.PHONY: help setup demo test tests test-localstack test-browser soak lint types format bench bench-erasure docs dist clean
+.PHONY: help setup demo test tests test-localstack test-azurite test-browser drill soak
+.PHONY: lint format bench bench-erasure docs dist clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -39,6 +39,7 @@ drill: $(READY) ## drills and real faults on SeaweedFS and fake-gcs-server; its 
 test-azurite: $(READY) ## the conformance suite against Azurite, which is installed from npm
 	$(PYTHON) localstack/setup_azurite.py
 	$(BIN)/pytest -m azurite
+
 test-browser: $(READY) ## the pages in headless Chromium (Debian: chromium, chromium-driver)
 	$(BIN)/pytest -m browser
 
@@ -68,4 +69,4 @@ dist: $(READY) ## build the wheel and the source distribution
 	$(BIN)/python -m build
 
 clean: ## remove what make made
-	rm -rf $(VENV) .venv-localstack dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-localstack .azurite drill-run dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

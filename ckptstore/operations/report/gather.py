@@ -22,7 +22,8 @@ from ckptstore.operations.report.drills import check_folder, read_drills
 from ckptstore.operations.report.writing import check_out, write_page
 from ckptstore.operations.runs import list_runs
 from ckptstore.operations.subsets import Subset
-from ckptstore.operations.verify import Looking, look as look_at
+from ckptstore.operations.verify import Looking
+from ckptstore.operations.verify import look as look_at
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.selection import history_of
 from manifests import History, paths
