@@ -40,14 +40,16 @@ def test_imports_nothing_heavy(ckpt, arguments):
     assert done.returncode == 0, done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("command", ["verify", "repair", "doctor", "show", "restore", "save", "drill"])
 @pytest.mark.parametrize(
-    "command", ["verify", "repair", "doctor", "show", "restore", "save", "du", "diff", "cat", "copy"]
+    "command",
+    ["verify", "repair", "doctor", "show", "restore", "save", "drill", "report", "bench", "du", "diff", "cat", "copy"],
 )
 def test_no_command_on_files_imports_torch(ckpt, command):
     paths = {
         "restore": [str(ckpt.folder / "out")],
         "save": [str(ckpt.folder / "in.safetensors"), "--step", "8"],
+        "report": ["--out", str(ckpt.folder / "out.html")],
+        "bench": ["--size", "100kB", "--rounds", "1"],
         "diff": ["7", "7"],
         "cat": ["7", "model.embed", "--stats"],
         "copy": ["7", "--to-run", "kept"],

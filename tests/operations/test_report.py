@@ -16,7 +16,8 @@ from ckptstore.operations.drill import Round, drill
 from ckptstore.operations.marking import delete
 from ckptstore.operations.report import report
 from ckptstore.operations.report.charts import Line, line_chart
-from ckptstore.operations.verify import verify
+from ckptstore.operations.subsets import Subset
+from ckptstore.operations.verify import Looking, look, verify
 from ckptstore.run import Run
 from ckptstore.selection import Selector
 from ckptstore.store import Store
@@ -49,7 +50,7 @@ def page_of(store, tmp_path, **options):
 
 def expected_cells(store, found, *, read_data=False) -> dict[tuple[str, str], str]:
     """By verify's findings, and by where the records say that fragments are."""
-    checked = verify(store.opened, RUN, read_data=read_data)
+    checked = look(store.opened, RUN, None, Looking(read=Subset.of(1.0) if read_data else None, keep=True))
     cells = {}
     for health in checked.checkpoints:
         for target in found.targets:
