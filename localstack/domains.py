@@ -23,11 +23,13 @@ class Target:
     url: str
     domain: str
     options: Mapping[str, str]
+    commit: bool = True
 
     def __str__(self) -> str:
         options = ", ".join(f'{key} = "{value}"' for key, value in self.options.items())
         place = f'name = "{self.name}"\nurl = "{self.url}"\ndomain = "{self.domain}"'
-        return f"[[targets]]\n{place}\noptions = {{ {options} }}\n"
+        commit = "" if self.commit else "commit = false\n"
+        return f"[[targets]]\n{place}\n{commit}options = {{ {options} }}\n"
 
 
 class Domains:
