@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -192,6 +193,7 @@ def main() -> int:
     if folder.exists():
         print(f"{folder} is there already: remove it, or give --folder another", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers and the small disk are taken down all the same
     report = Report()
     report.title("ckptstore drills", f"on servers that it starts, below {folder}")
     domains = Domains(COUNTS, folder / "servers", buckets=BUCKETS)

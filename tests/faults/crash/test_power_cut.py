@@ -71,7 +71,7 @@ def cut_at(
 
 
 def gone(folder: Path) -> None:
-    """Remove what no test looks at any more, though a thread of the store that was cut off may still be writing there."""
+    """Remove what no test looks at any more; a thread of the store that was cut off may still be writing there."""
     for _ in range(100):
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():
