@@ -156,7 +156,7 @@ def test_an_unwritable_textfile_is_told(ckpt):
     assert (answer.code, answer.summary["kind"]) == (1, "FileNotFoundError")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.soak)])
 def test_the_endpoint_looks_again_and_stops_cleanly(ckpt, number):
     with serving(ckpt, "--every", "1s") as (child, url):
         found = wait_for(url, lambda found: of(found, "checkpoints", run="default", state="good"))
@@ -173,7 +173,7 @@ def test_the_endpoint_looks_again_and_stops_cleanly(ckpt, number):
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("options", [[], ["--all-runs"]])
+@pytest.mark.parametrize("options", [pytest.param([], marks=pytest.mark.soak), ["--all-runs"]])
 def test_the_endpoint_lives_on_while_the_store_is_out_of_reach(ckpt, options):
     with serving(ckpt, "--every", "1s", *options) as (_child, url):
         wait_for(url, lambda found: of(found, "checkpoints", run="default", state="good"))

@@ -14,7 +14,7 @@ from ckptstore.source import Source
 from tests.dcp.ranks import WORLD, Ranks, assert_held, run_on_ranks, spread, whole
 from tests.support import make_store
 
-pytestmark = [pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(240)]  # four processes of its own
 
 
 def other_store(ranks: Ranks) -> ckptstore.Store:

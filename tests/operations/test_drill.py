@@ -463,7 +463,8 @@ def test_two_reports_of_one_second_are_two(store, tmp_path):
 
 def test_untested_and_unknown_are_neither_passed_nor_failed_in_junit(store):
     store.take_away("f")
-    report = drill(with_objectives(store.config, survive=2, rto="1h"), RUN, rounds=[Round(lose=2)])
+    config = with_objectives(store.config, survive=2, rto="1h")
+    report = drill(config, RUN, rounds=[Round(lose_targets=["a", "b"])])
     suite = ET.fromstring(as_junit(report)).find("testsuite")
     assert int(suite.get("errors")) == 1
 

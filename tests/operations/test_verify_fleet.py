@@ -45,7 +45,7 @@ def test_requests_grow_with_checkpoints_targets_and_shards_only(tmp_path, damage
     assert ten.keys() <= {"list", "get", "list_folders"}, "nothing is written"
 
 
-@pytest.mark.parametrize("damage", [False, True])
+@pytest.mark.parametrize("damage", [pytest.param(False, marks=pytest.mark.soak), True])
 def test_many_checkpoints_verify_in_little_cpu(tmp_path, damage):
     """An eighth of the two hundred below, in an eighth of the time; 0.2 s of CPU where this was written."""
     assert cost(tmp_path, 25, damage=damage)[1] < 1.25

@@ -4,6 +4,7 @@ import json
 import urllib.request
 from pathlib import Path
 
+import pytest
 import torch
 import torch.distributed as dist
 from prometheus_client import parser
@@ -45,6 +46,7 @@ def total(samples, name, **labels):
     return sum(value for found, its, value in samples if found == name and labels.items() <= its.items())
 
 
+@pytest.mark.soak
 def test_each_rank_tells_of_all_saves_and_of_its_own_bytes(tmp_path):
     config = make_store(tmp_path / "store").config
     start_ranks(work, (str(tmp_path), config), WORLD)
