@@ -7,7 +7,7 @@ from ckptstore.events import Event, Observer
 
 _LISTENERS: list[Observer] = []
 
-__all__ = ["is_listened_to", "is_listening", "subscribe", "tell", "unsubscribe"]
+__all__ = ["is_listened_to", "is_listening", "subscribe", "tell", "tell_one", "unsubscribe"]
 
 
 def subscribe(observer: Observer) -> None:
@@ -34,11 +34,18 @@ def is_listened_to() -> bool:
 def tell(event: Event) -> None:
     """Tell all listeners. One that raises is told no more: a save must not fail of being watched."""
     for listener in tuple(_LISTENERS):
-        try:
-            listener(event)
-        except Exception as error:  # noqa: BLE001
+        if not tell_one(listener, event):
             unsubscribe(listener)
-            _complain(listener, event, error)
+
+
+def tell_one(listener: Observer, event: Event) -> bool:
+    """Tell one observer; False, and a word in the log, where it raises."""
+    try:
+        listener(event)
+    except Exception as error:  # noqa: BLE001 - what it raises is no failure of the work
+        _complain(listener, event, error)
+        return False
+    return True
 
 
 def _complain(listener: Observer, event: Event, error: Exception) -> None:
@@ -47,4 +54,4 @@ def _complain(listener: Observer, event: Event, error: Exception) -> None:
     from ckptstore.redaction import redacted
 
     about = f"{type(error).__name__} at {type(event).__name__}: {redacted(str(error))}"
-    logging.getLogger("ckptstore").error("%r is told nothing more, for it raised %s", listener, about)
+    logging.getLogger("ckptstore").error("%r raised %s", listener, about)

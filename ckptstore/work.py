@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from ckptstore.arguments import check_observer
 from ckptstore.errors import CkptStoreError
 from ckptstore.events import Event, Observer, Progress, WorkBegan, WorkEnded, ignore
-from ckptstore.listening import is_listening, tell
+from ckptstore.listening import is_listening, tell, tell_one
 from ckptstore.redaction import redacted
 
 IN_BYTES = ("save", "load")
@@ -34,6 +34,12 @@ class Work:
         self.outcome = "ok"
         self._observer = observer
         self._lock = threading.Lock()
+
+    def announce(self, event: Event) -> None:
+        """The beginning and the end: an observer that was made before there were such fails nothing by raising."""
+        if not is_listening(self._observer):
+            tell_one(self._observer, event)
+        tell(event)
 
     def observe(self, event: Event) -> None:
         """An `Observer`: tells the caller's, and all listeners."""
@@ -61,10 +67,10 @@ def work(
             return
         seconds = time.monotonic() - begun
         about = (number, name, run, under_way.step, seconds, under_way.bytes)
-        under_way.observe(WorkEnded(*about, outcome, message))
+        under_way.announce(WorkEnded(*about, outcome, message))
 
     if not dry_run:
-        under_way.observe(WorkBegan(number, name, run, step))
+        under_way.announce(WorkBegan(number, name, run, step))
     try:
         yield under_way
     except BaseException as error:

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from ckptstore.errors import OutOfReach, UsageError
-from ckptstore.events import Progress, WorkBegan, WorkEnded
+from ckptstore.events import Progress, TargetFailed, WorkBegan, WorkEnded
 from ckptstore.listening import tell
 from ckptstore.telemetry import observe
 from ckptstore.work import work
@@ -85,3 +85,15 @@ def test_a_listener_that_raises_fails_nothing_is_told_no_more_and_named_in_the_l
     assert (len(calls), len(good.events)) == (1, 2)
     assert "ValueError" in caplog.text
     assert "known-password" not in caplog.text
+
+
+def test_an_observer_that_knows_no_beginning_and_no_end_fails_nothing(caplog):
+    """One that was written when there were three events."""
+
+    def old(event):
+        return event.target
+
+    with caplog.at_level(logging.ERROR, logger="ckptstore"), work("save", "r", observer=old) as under_way:
+        under_way.observe(TargetFailed("save", "a", "gone"))
+    assert "WorkBegan" in caplog.text
+    assert "WorkEnded" in caplog.text

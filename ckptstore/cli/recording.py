@@ -30,7 +30,9 @@ def record(call: Call, options: Mapping[str, Any], code: int, seconds: float) ->
     """
     command = call.output.command
     selects = command in {"verify", "repair"} and any(options.get(name) is not None for name in PARTIAL)
-    if command not in WORKS or selects or options.get("dry_run") or code == BAD_USAGE or "config" not in vars(call):
+    several = bool(options.get("all_runs"))  # its code is that of the worst of them
+    no_work = command not in WORKS or selects or several or options.get("dry_run")
+    if no_work or code == BAD_USAGE or "config" not in vars(call):
         return
     work = f"{command}_data" if command == "verify" and any(map(options.get, READING)) else command
     try:

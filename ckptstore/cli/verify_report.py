@@ -128,6 +128,9 @@ def sum_up(call: Call, report: "VerifyReport", *, read: bool) -> int:
     counts = states_of(report.checkpoints)
     found = f"{count(len(states), 'checkpoint')}: {in_words(counts)}" if states else "no live checkpoint"
     call.output.say(f"{found}; {how_read(read=read)}")
+    earlier = sum(health.earlier for health in [*report.checkpoints, *report.deleted])
+    if earlier:
+        call.output.say(f"{earlier} of them were found good by an earlier part of this pass, and not looked at again")
     hint = VERDICTS[max(states + ["degraded"] * report.amiss_beside, key=list(VERDICTS).index, default="good")]
     findings = findings_of(report)
     worst = max(states, key=list(VERDICTS).index, default="good")
@@ -146,6 +149,7 @@ def sum_up(call: Call, report: "VerifyReport", *, read: bool) -> int:
         checked=report.counts.checked,
         findings=len(findings),
         strange=report.strange,
+        earlier=earlier,
         hint=hint,
     )
 

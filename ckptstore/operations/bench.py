@@ -6,7 +6,7 @@ It saves random bytes into runs of its own and takes away all that it put. Other
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median
@@ -27,6 +27,7 @@ from ckptstore.operations.repair import repair
 from ckptstore.operations.runs import list_runs
 from ckptstore.save.stream import Piece, lay_out
 from ckptstore.source import Source
+from ckptstore.targets import Target
 from manifests import Manifest, TableBuilder, paths
 
 PIECE = 64 << 20
@@ -87,20 +88,18 @@ def bench(config: Config, *, size: int = 256 << 20, rounds: int = 3, observer: O
     if not 1 <= size <= _LARGEST or rounds < 1:
         raise UsageError(f"{size} bytes in {rounds} rounds: 1 byte to 16 TiB and 1 round or more are wanted")
     report = BenchReport(size, rounds)
-    opened = Opened(config)
-    try:
-        for _ in range(rounds):
-            with _own_run(opened, report) as run:
-                _measure(opened, run, report)
-            observer(Progress("bench", 1, rounds))
-    finally:
-        opened.close()
+    for _ in range(rounds):
+        with _own_run(config, report) as (opened, run):
+            _measure(opened, run, report)
+        observer(Progress("bench", 1, rounds))
     return report
 
 
 def leftovers(opened: Opened) -> list[str]:
-    """Runs of benchmarks that go on, or were killed."""
-    return [run for run in list_runs(opened) if _NAME.fullmatch(run)]
+    """Runs of benchmarks that go on, or were killed; those too of which only data is left."""
+    found = opened.on_targets(lambda target: [run for part in _parts(target) for run in target.list_folders(part)])
+    data = {run for runs in found.values() if not isinstance(runs, TargetError) for run in runs}
+    return sorted(run for run in data | {*list_runs(opened)} if _NAME.fullmatch(run))
 
 
 def clean(opened: Opened) -> dict[str, str]:
@@ -112,26 +111,43 @@ def clean(opened: Opened) -> dict[str, str]:
 
 
 @contextmanager
-def _own_run(opened: Opened, report: BenchReport) -> Iterator[str]:
+def _own_run(config: Config, report: BenchReport) -> Iterator[tuple[Opened, str]]:
+    """A run of one round, in an open store of its own: what is under way has ended before it is removed."""
     run = f"ckpt-bench-{secrets.token_hex(6)}"
+    opened = Opened(config)
     try:
-        yield run
+        yield opened, run
     finally:
-        report.failed |= _remove(opened, run)
+        opened.close()
+        after = Opened(config)
+        try:
+            report.failed |= _remove(after, run)
+        finally:
+            after.close()
 
 
 def _remove(opened: Opened, run: str) -> dict[str, str]:
-    """Every object of a run, its votes too: nobody else knows of it."""
+    """Every object of a run: nobody else knows of it. Its votes go last, so that `leftovers` finds what stays."""
+    replies = opened.on_targets(lambda target: _remove_from(target, run))
     failed: dict[str, str] = {}
-    for name in opened.targets:
-        try:
-            target = opened.targets[name]
-            prefixes = [f"{paths.RUNS}{run}/", *(f"data/{part}/{run}/" for part in target.list_folders("data/"))]
-            found = [entry.path for prefix in prefixes for entry in target.list(prefix)]
-            failed |= {f"{name}: {path}": error.message for path, error in target.delete(found).items()}
-        except TargetError as error:
-            failed[name] = error.message
+    for name, reply in replies.items():
+        found = {"": reply} if isinstance(reply, TargetError) else reply
+        failed |= {f"{name}: {path}".removesuffix(": "): error.message for path, error in found.items()}
     return failed
+
+
+def _remove_from(target: Target, run: str) -> Mapping[str, TargetError]:
+    prefixes = [*(f"{part}{run}/" for part in _parts(target)), f"{paths.RUNS}{run}/"]
+    for prefix in prefixes:
+        failed = target.delete([entry.path for entry in target.list(prefix)])
+        if failed:
+            return failed
+    return {}
+
+
+def _parts(target: Target) -> list[str]:
+    """The folders that data of all runs is in."""
+    return [f"data/{part}/" for part in target.list_folders("data/")]
 
 
 def _measure(opened: Opened, run: str, report: BenchReport) -> None:

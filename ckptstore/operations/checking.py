@@ -63,11 +63,13 @@ def look_at_votes(opened: Opened, history: History, checkpoint: Checkpoint, heal
         if name not in opened.group.members.targets:
             continue
         health.counts.expected += 1
-        out_of_reach = standing.state in ("unreachable", "newer")
+        heard = name in history.heard  # how it stands by now may be another matter: other runs were read meanwhile
+        out_of_reach = not heard and standing.state in ("unreachable", "newer", "valid")
         health.counts.checked += not out_of_reach
         if out_of_reach:
-            health.findings.append(Finding("unreachable", "manifest", name, paths.IDENTITY, standing.reason))
-        elif standing.state != "valid":
+            reason = standing.reason or "did not answer when the votes were read"
+            health.findings.append(Finding("unreachable", "manifest", name, paths.IDENTITY, reason))
+        elif not heard:
             kind = "corrupt" if standing.state in ("damaged", "foreign") else "missing"
             health.findings.append(Finding(kind, "manifest", name, paths.IDENTITY, standing.reason))
 

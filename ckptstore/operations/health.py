@@ -44,7 +44,8 @@ class CheckpointHealth:
     """One checkpoint.
 
     `state`: "good", "degraded" (loadable), "unknown" (what is out of reach decides), "lost", or "changed": it was
-    deleted while it was being looked at, so what was found of it says nothing.
+    deleted while it was being looked at, so what was found of it says nothing. `earlier`: it was found so by an earlier
+    part of this pass.
     """
 
     run: str
@@ -58,6 +59,7 @@ class CheckpointHealth:
     shards: list[ShardSurvey] = field(default_factory=list)
     bad_indexes: dict[str, str] = field(default_factory=dict)
     superseded: list[Superseded] = field(default_factory=list)
+    earlier: bool = False
 
 
 @dataclass

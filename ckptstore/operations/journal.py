@@ -7,6 +7,7 @@ same where it has got a new version since. The file is gone once a pass has come
 import fcntl
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Self
@@ -21,7 +22,9 @@ from ckptstore.selection import key_of
 from manifests import Checkpoint
 
 FORMAT = 1
-WHAT = ("store", "run", "checkpoint", "read_data", "subset")
+LONGEST = 7 * 86400
+"""Seconds from the beginning of a pass after which what it found says too little of today."""
+WHAT = ("store", "targets", "run", "checkpoint", "read_data", "subset")
 """What a pass is known by: one that differs in any of it is another."""
 
 __all__ = ["Journal"]
@@ -39,6 +42,7 @@ class Journal:
             self._lines = self._read()
             if not self._lines:
                 header = {"ckpt": "verify", "format": FORMAT, **about, "window": [window.start, window.width]}
+                header["begun"] = time.time()
                 self._lines = [header]
                 self._write(header)
             self.window = self._checked(about)
@@ -67,6 +71,7 @@ class Journal:
         health = new_health(checkpoint)
         health.tolerance = Survives(line["targets"], line["domains"])
         health.counts = Counts(line["expected"], line["checked"])
+        health.earlier = True
         return health
 
     def add(self, checkpoint: Checkpoint, health: CheckpointHealth) -> None:
@@ -110,6 +115,9 @@ class Journal:
         for name in WHAT:
             if header[name] != about[name]:
                 raise self._refusal(f"is of another pass: its {name} is {header[name]}, not {about[name]}")
+        days = (time.time() - header["begun"]) / 86400
+        if not 0 <= days * 86400 <= LONGEST:
+            raise self._refusal(f"is of a pass that began {days:.1f} days ago: remove it, and begin anew")
         start, width = header["window"]
         return Window(int(start), int(width))
 

@@ -179,11 +179,23 @@ class Mender:
             if attempt and references == indexes[-1].shards:
                 return
             if not attempt:
-                references = [renewed.get(old.shard_id, old) for old in references]
+                references = [self._renewed(old, renewed) for old in references]
+                if references == indexes[-1].shards:
+                    return
             reached = self._tolerance(found.manifest.copies[0].index, indexes[-1].shards)
             if not self._put_version(found.manifest, indexes[-1], references, reached):
                 return
         self.result.failed.append("other parts of this repair kept putting new versions: repair it again")
+
+    def _renewed(self, newest: ShardReference, renewed: Mapping[str, ShardReference]) -> ShardReference:
+        """What this part made of a shard, unless another repair has moved it since this one looked at it."""
+        if newest.shard_id not in renewed:
+            return newest
+        seen = {survey.reference.shard_id: survey.reference.record.path for survey in self.health.shards}
+        if newest.record.path == seen[newest.shard_id]:
+            return renewed[newest.shard_id]
+        self.result.failed.append(f"shard {newest.shard_id} was moved by another repair meanwhile: repair it again")
+        return newest
 
     def _put_version(
         self, manifest: Manifest, index: Index, references: Sequence[ShardReference], reached: Survives

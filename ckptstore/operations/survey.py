@@ -223,7 +223,11 @@ def _start(opened: Opened, stripe: StripeSurvey, fragment: int) -> Future[frozen
     """Waits here for memory: the threads must stay free, for others give theirs back with the help of threads."""
     rows = _rows_there(stripe, fragment)
     buffer = opened.buffers.take(stripe.want.shape.block_range(fragment, rows[-1])[1])
-    return opened.executor.submit(_bad_rows, opened, stripe, fragment, rows, buffer)
+    try:
+        return opened.executor.submit(_bad_rows, opened, stripe, fragment, rows, buffer)
+    except BaseException:  # the threads were stopped meanwhile: the window is the process's, and goes on
+        opened.buffers.give(buffer)
+        raise
 
 
 def _bad_rows(

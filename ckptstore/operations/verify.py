@@ -115,6 +115,7 @@ def begun(
         return
     about = {
         "store": opened.group.store_id,
+        "targets": sorted({*opened.group.members.targets, *(place.target for place in opened.places)}),
         "run": run,
         "checkpoint": None if selector is None else str(selector),
         "read_data": looking.read is not None,

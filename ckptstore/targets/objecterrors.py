@@ -81,7 +81,7 @@ CONNECTIONS: dict[str, Meaning] = {
     "BareRedirect": (TargetUnusable, None, REGION),
     "NotPartial": (ShortObject, None, ""),  # rclone answers a range past the end with the whole object
     "Wanted range starting": (ShortObject, None, ""),  # obstore, where an answer tells that the object ends before
-    "ParseContentRange": (ShortObject, None, ""),  # Azurite answers a range of an empty object with 0--1/0
+    "bytes 0--1/0": (ShortObject, None, ""),  # Azurite answers a range of an empty object with 0--1/0
 }
 """By how the connection failed: the kinds of obstore's HttpError, and what stands in its text otherwise."""
 
@@ -91,13 +91,13 @@ CONNECTION_WORDS = {
     "BareRedirect": "the bucket is elsewhere",
     "NotPartial": "fewer bytes than the range asked for",
     "Wanted range starting": "fewer bytes than the range asked for",
-    "ParseContentRange": "fewer bytes than the range asked for",
+    "bytes 0--1/0": "fewer bytes than the range asked for",
 }
 
 STATUS = re.compile(r"status code: (\d{3})")
 CODE = re.compile(r'<Code>(\w+)</Code>|"reason": ?"(\w+)"|\bcode: "(\w+)"')  # S3's and Azure's; Google's; obstore's
 BULK_STATUS = re.compile(r'\bcode: "(\d{3})"')  # of one object, in Azure's answer to a bulk delete
-KIND = re.compile(r"HttpError \{\s*kind: (\w+)|\b(BareRedirect|NotPartial|ParseContentRange|Wanted range starting)\b")
+KIND = re.compile(r"HttpError \{\s*kind: (\w+)|\b(BareRedirect|NotPartial|bytes 0--1/0|Wanted range starting)\b")
 UNSENDABLE = re.compile(r"InvalidHeaderValue|InvalidUri|Invalid Access Key")
 METADATA_SERVICE = re.compile(r"169\.254\.169\.254|/latest/api/token|metadata\.google|MissingCredentials")
 

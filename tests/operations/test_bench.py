@@ -1,11 +1,14 @@
 """`ckpt bench` on real directories: it measures, and leaves nothing behind, whatever happens."""
 
+import shutil
+
 import pytest
 
-from ckptstore.errors import OutOfReach, ToleranceError, UsageError
+from ckptstore.errors import OutOfReach, TargetUnavailable, ToleranceError, UsageError
 from ckptstore.opened import shared
 from ckptstore.operations import bench as module
 from ckptstore.operations.bench import bench, clean, leftovers
+from ckptstore.targets.directory import DirectoryTarget
 from tests.operations.digests import digests
 from tests.support import make_store, random_bytes
 
@@ -73,3 +76,23 @@ def test_too_few_targets_to_save_on(store):
         (store.root / name).rename(store.root / f"{name}.away")
     with pytest.raises(ToleranceError):
         bench(store.config, size=MIB, rounds=1)
+
+
+def test_what_can_not_be_removed_is_found_again(store, monkeypatch):
+    before = digests(store.root)
+    remove = DirectoryTarget.delete
+
+    def some(target, paths):
+        stuck = {path: TargetUnavailable("busy", target=target.name) for path in paths if path.startswith("data/")}
+        return stuck if target.name == "b" else remove(target, paths)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DirectoryTarget, "delete", some)
+        report = bench(store.config, size=MIB, rounds=1)
+    assert {place.partition(":")[0] for place in report.failed} == {"b"}
+    (left,) = leftovers(shared(store.config))
+    for target in "abcdef":  # as if it had been killed with only data left
+        shutil.rmtree(store.root / target / "runs" / left, ignore_errors=True)
+    assert leftovers(shared(store.config)) == [left]
+    assert clean(shared(store.config)) == {}
+    assert digests(store.root) == before

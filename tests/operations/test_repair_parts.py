@@ -9,6 +9,7 @@ import pytest
 
 from ckptstore.config import Config
 from ckptstore.errors import UsageError
+from ckptstore.operations.mend import Mender
 from ckptstore.operations.subsets import Part
 from ckptstore.operations.verify import verify
 from ckptstore.operations.versions import newest_references
@@ -258,3 +259,30 @@ def test_what_is_no_part_is_refused_before_anything_is_written(tmp_path, options
     with pytest.raises(UsageError, match=named):
         store.repair(**options)
     assert store.digest(*"abcdef") == before
+
+
+def test_a_part_takes_back_nothing_that_another_repair_moved_meanwhile(tmp_path, monkeypatch):
+    """It looked at a shard and rebuilt it; before it puts its version, another repair has moved the same shard."""
+    store, _ = saved(tmp_path, memory=False, spare="gh")
+    store.take_away("f", "e")
+    other = reopen(tmp_path, store.config)
+    put = Mender._supersede_beside_others
+    moved = []
+
+    def late(mender, renewed):
+        monkeypatch.setattr(Mender, "_supersede_beside_others", put)
+        moved.append(other.repair(replace={"e": "h"}, shard="1/1000000"))  # re-admits what takes the place
+        moved.append(other.repair(replace={"e": "h"}))
+        return put(mender, renewed)
+
+    monkeypatch.setattr(Mender, "_supersede_beside_others", late)
+    part = next(part for part in parts(2) if shards_of(store, store.latest(), part))
+    report = store.repair(replace={"f": "g"}, shard=part)
+    mine = shards_of(store, store.latest(), part)
+    failures = " ".join(report.checkpoints[0].failed)
+    assert failures.count("was moved by another repair meanwhile") == len(mine)
+    assert not any(f.target == "e" for i in mine for f in store.fragments(store.latest(), i))
+    for replace in ({"f": "g"}, {"e": "h"}):
+        store.repair(replace=replace)
+    assert not any(f.target in "ef" for i in range(SHARDS) for f in store.fragments(store.latest(), i))
+    assert_equal(store.load(), ARRAYS)

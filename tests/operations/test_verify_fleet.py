@@ -5,11 +5,14 @@ from collections import Counter
 
 import pytest
 
-from ckptstore.errors import AccessDenied, UsageError
+from ckptstore.errors import AccessDenied, StoreClosed, UsageError
+from ckptstore.operations import survey as survey_module
 from ckptstore.operations import verify as verify_module
-from ckptstore.operations.verify import verify
+from ckptstore.operations import verify_runs as runs_module
+from ckptstore.operations.verify import read_votes, verify
 from ckptstore.operations.verify_runs import verify_runs
 from ckptstore.store import Store
+from ckptstore.targets.fault import unavailable
 from manifests import paths
 from tests.operations.fleet import SMALL, read_paths, requests, save_into
 from tests.support import RUN, LocalStore, make_store, random_bytes
@@ -189,3 +192,43 @@ def test_limits_that_are_none_are_refused(store, options, named):
         verify(store.opened, RUN, **options)
     with pytest.raises(UsageError, match=named):
         verify_runs(store.opened, **options)
+
+
+def test_a_target_that_is_back_for_the_next_run_was_not_heard_for_this_one(store, monkeypatch):
+    """All histories are read before anything is looked at: the standings are those of the last one then."""
+    for run in ("aaa", "bbb"):
+        save_into(store, run)
+
+    def read(opened, run):
+        if run == "aaa":
+            store.faults["c"].inject(error=unavailable("down", target="c"))
+        try:
+            return read_votes(opened, run)
+        finally:
+            store.heal()
+
+    monkeypatch.setattr(runs_module, "read_votes", read)
+    report = verify_runs(store.opened)
+    (health,) = report.runs["aaa"].checkpoints
+    assert (health.state, report.exit_code) == ("degraded", 3)
+    assert [(f.kind, f.what, f.target) for f in health.findings] == [("unreachable", "manifest", "c")]
+    assert report.runs["bbb"].exit_code == 0
+
+
+def test_threads_that_were_stopped_cost_no_window(store, monkeypatch):
+    store.save({"w": random_bytes(100_000)}, step=1)
+    monkeypatch.setattr(store.opened.executor, "submit", stopped(store.opened.executor.submit))
+    with pytest.raises(StoreClosed, match="stopped"):
+        verify(store.opened, RUN, read_data=True)
+    assert store.opened.buffers._lent == 0
+
+
+def stopped(submit):
+    """The executor, which takes no more reading of blocks."""
+
+    def refusing(function, *arguments, **named):
+        if function is survey_module._bad_rows:
+            raise StoreClosed("stopped")
+        return submit(function, *arguments, **named)
+
+    return refusing

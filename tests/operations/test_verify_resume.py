@@ -184,3 +184,21 @@ def test_a_closed_limit_is_not_mistaken_for_a_finding(five):
     with pytest.raises(Interrupted):
         verify(five.opened, RUN, read_data=True, limit_rate=10**5, observer=after(1))
     assert verify(five.opened, RUN, read_data=True).exit_code == 0
+
+
+def test_a_pass_of_last_month_says_nothing_of_today(five, tmp_path):
+    file = tmp_path / "pass"
+    interrupt(five, file)
+    lines = file.read_text().splitlines()
+    header = json.loads(lines[0])
+    header["begun"] -= 30 * 86400
+    file.write_text("\n".join([json.dumps(header), *lines[1:], ""]))
+    with pytest.raises(UsageError, match=r"began 30\.0 days ago: remove it"):
+        verify(five.opened, RUN, read_data=True, resume=file)
+    assert len(file.read_text().splitlines()) == len(lines), "left as it was"
+
+
+def test_what_an_earlier_part_found_is_told_as_that(five, tmp_path):
+    interrupt(five, tmp_path / "pass")
+    report = verify(five.opened, RUN, read_data=True, resume=tmp_path / "pass")
+    assert [health.earlier for health in report.checkpoints] == [True] * 3 + [False] * 2
