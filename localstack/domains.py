@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from localstack.azurite import AzuriteServer
+from localstack.process import start_all, stop_all
 from localstack.servers import GcsServer, LocalStackServer, SeaweedServer, Server, new_credentials
 
 KINDS = ("seaweed", "gcs", "localstack", "azurite")
@@ -69,18 +69,12 @@ class Domains:
         return "\n".join([f'name = "localstack"\ncode = "{code}"\nfragment_size = "1MiB"\n', *map(str, self.targets)])
 
     def start(self) -> None:
-        """Start all at once. Raises `ServerError` where one doesn't, the others stopped."""
-        try:
-            with ThreadPoolExecutor(len(self.servers)) as pool:
-                list(pool.map(lambda server: server.start(), self.servers.values()))
-        except BaseException:
-            self.stop()
-            raise
+        """Start all at once. Raises as `start_all`."""
+        start_all(self.servers.values())
 
     def stop(self) -> None:
         """Stop all at once."""
-        with ThreadPoolExecutor(len(self.servers)) as pool:
-            list(pool.map(lambda server: server.stop(), self.servers.values()))
+        stop_all(self.servers.values())
 
     def _target(self, domain: str, bucket: str) -> Target:
         url = f"{self._schemes[domain]}://{bucket}"

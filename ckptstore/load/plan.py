@@ -12,7 +12,7 @@ import erasure
 from ckptstore.buffers import Bytes
 from manifests import ShardRecord, Stripe
 
-__all__ = ["Request", "Runs", "Shard", "Want", "box_runs", "plan_wants", "whole_shard"]
+__all__ = ["Request", "Runs", "Shard", "Want", "box_runs", "plan_wants", "whole_shard", "whole_stripe"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,14 @@ def plan_wants(requests: Iterable[Request]) -> list[Want]:
 
 def whole_shard(shard: Shard) -> list[Want]:
     """What to read of each stripe to have all of the stream, in order; answers no request."""
-    wants = [_open_want(shard, number) for number in range(len(shard.record.stripes))]
-    for want in wants:
-        want.blocks.update((f, block) for f in range(want.shape.k) for block in range(want.shape.blocks(f)))
-    return wants
+    return [whole_stripe(shard, number) for number in range(len(shard.record.stripes))]
+
+
+def whole_stripe(shard: Shard, number: int) -> Want:
+    """The same of one stripe."""
+    want = _open_want(shard, number)
+    want.blocks.update((f, block) for f in range(want.shape.k) for block in range(want.shape.blocks(f)))
+    return want
 
 
 def _add(request: Request, wants: dict[tuple[int, int], Want]) -> None:

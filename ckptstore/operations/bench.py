@@ -19,10 +19,11 @@ from ckptstore.commit import About, Commit, shard_saver
 from ckptstore.config import Config
 from ckptstore.errors import TargetError, UsageError
 from ckptstore.events import Observer, Progress, ignore
+from ckptstore.load.plan import whole_shard
 from ckptstore.load.reader import verified
 from ckptstore.opened import Opened
 from ckptstore.operations.drill.faults import Faults, open_with
-from ckptstore.operations.drill.restoring import choose_stripes, shards_of, wants_of
+from ckptstore.operations.drill.restoring import shards_of
 from ckptstore.operations.repair import repair
 from ckptstore.operations.runs import list_runs
 from ckptstore.save.stream import Piece, lay_out
@@ -196,8 +197,7 @@ def _load(report: BenchReport, config: Config, manifest: Manifest, what: str, fa
 
         def read() -> None:
             source = Source.open(reading.opened, manifest)
-            shards = shards_of(source)
-            wants = list(wants_of(shards, choose_stripes(shards, 1.0, "")))
+            wants = [want for shard in shards_of(source) for want in whole_shard(shard)]
             for _ in verified(wants, source.fetcher, reading.opened.buffers):
                 pass
 

@@ -18,14 +18,14 @@ import erasure
 from ckptstore.buffers import Bytes
 from ckptstore.errors import CorruptError
 from ckptstore.load.fetch import Fetcher
-from ckptstore.load.plan import Shard, Want
+from ckptstore.load.plan import Shard, Want, whole_stripe
 from ckptstore.load.reader import verified
 from ckptstore.source import Source
 
 Stripes = Mapping[str, Sequence[int]]
 """Of each shard, by its id, the numbers of the stripes that are restored."""
 
-__all__ = ["Stripes", "Tally", "bytes_of", "choose_stripes", "restore_stripes", "shards_of", "wants_of"]
+__all__ = ["Stripes", "Tally", "bytes_of", "choose_stripes", "restore_stripes", "shards_of"]
 
 
 @dataclass
@@ -82,9 +82,9 @@ def restore_stripes(
     opened = source.opened
     by_id = {shard.record.shard_id: shard for shard in expected}
     tally = Tally()
-    for stripe in verified(list(wants_of(shards, stripes)), source.fetcher, opened.buffers):
+    for stripe in verified(list(_wants(shards, stripes)), source.fetcher, opened.buffers):
         want = stripe.want
-        truth = _want(by_id[want.shard.record.shard_id], want.number)
+        truth = whole_stripe(by_id[want.shard.record.shard_id], want.number)
         data = stripe.data if folder is None else _through_file(folder, want, stripe.data)
         tally.blocks += _compare(truth, data)
         tally.bytes += want.shape.length
@@ -94,20 +94,10 @@ def restore_stripes(
     return tally
 
 
-def wants_of(shards: Sequence[Shard], stripes: Stripes) -> Iterator[Want]:
-    """All data of these stripes, in order."""
+def _wants(shards: Sequence[Shard], stripes: Stripes) -> Iterator[Want]:
     for shard in shards:
         for number in stripes[shard.record.shard_id]:
-            yield _want(shard, number)
-
-
-def _want(shard: Shard, number: int) -> Want:
-    """All data of one stripe."""
-    stripe = shard.record.stripes[number]
-    code = shard.record.codes[stripe.code]
-    shape = erasure.StripeShape(code.k, code.m, stripe.length, shard.record.digest.block)
-    blocks = {(fragment, row) for fragment in range(shape.k) for row in range(shape.blocks(fragment))}
-    return Want(shard, number, shape, blocks)
+            yield whole_stripe(shard, number)
 
 
 def _compare(want: Want, data: Bytes) -> int:
