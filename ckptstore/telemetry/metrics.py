@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 TIMED = ("save", "stage", "load", "verify", "verify_data", "repair", "prune", "drill")
 """Works with a histogram of their own: a save of seconds and a verify of hours make no sense in one."""
+FAILING = ("save", "load")
+"""Works in whose middle a target may stop answering."""
 WORK_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000)
 REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 RUN = ["run"]
@@ -130,12 +132,18 @@ class PrometheusObserver:
                 self._target_bytes.labels(*of_verb),
             )
             self._of_request[key] = children
-            self._damaged.labels(event.target)  # at 0: `increase` doesn't see a series begin at 1
+            self._at_zero(event.target)
         requests, seconds, moved = children
         requests.inc()
         seconds.observe(event.seconds)
         if event.bytes:
             moved.inc(event.bytes)
+
+    def _at_zero(self, target: str) -> None:
+        """What may go wrong is exposed before it does: `increase` doesn't see a series begin at 1."""
+        self._damaged.labels(target)
+        for work in FAILING:
+            self._failures.labels(target, work)
 
     def _verified(self, event: RunVerified) -> None:
         self._forget(event.run)

@@ -62,7 +62,7 @@ def exposed(tmp_path_factory):
         run.repair()
         run.prune(keep_last=1)
         run.verify()
-        (Path(store.root) / "f").rename(Path(store.root) / "f.away")
+        store.take_away(store.fragments(store.latest())[0].target)
         run.load(state)
         run.verify()
         metrics(listed(store.opened.group.history("demo")))

@@ -171,6 +171,14 @@ def test_a_run_without_checkpoints_has_no_latest_one():
         assert value(metrics, f"ckptstore_{name}", run="r") is None
 
 
+def test_what_may_go_wrong_with_a_target_is_exposed_at_zero_before_it_does():
+    metrics = telemetry.PrometheusObserver()
+    metrics(RequestEnded("a", "put", 5, 0.1, "ok"))
+    assert value(metrics, "ckptstore_damaged_fragments_total", target="a") == 0
+    for work in ("save", "load"):
+        assert value(metrics, "ckptstore_target_failures_total", target="a", work=work) == 0
+
+
 def test_no_label_grows_without_end():
     metrics = telemetry.PrometheusObserver()
     for step in range(50):
