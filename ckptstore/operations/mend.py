@@ -24,7 +24,7 @@ from ckptstore.tolerance import record_survives, weakest
 from manifests import Checkpoint, Copy, Index, Manifest, Reference, ShardRecord, ShardReference, Tolerance, pack, paths
 
 TRIES = 16
-"""Versions that one part puts of a manifest: so many others would have to come in between."""
+"""Versions that one repair puts of a manifest: so many others would have to come in between."""
 
 __all__ = ["Mender"]
 
@@ -76,7 +76,7 @@ class Mender:
         if len(renewed) < len(mine):
             self.result.failed.append(f"{len(mine) - len(renewed)} shards have no record that can be read")
         elif (any(renewed.values()) or self._index_needs_copies(reference)) and not self.dry_run:
-            self._supersede(index, {shard_id: new for shard_id, new in renewed.items() if new is not None})
+            self._supersede({shard_id: new for shard_id, new in renewed.items() if new is not None})
 
     def _restore(self, reference: Reference, kind: type[Index | ShardRecord], bad: Mapping[str, str]) -> None:
         """Put a good copy's bytes back on the targets whose copy is missing or damaged.
@@ -157,45 +157,43 @@ class Mender:
         holding, _ = put_copies(path, data, count, self.places, self.opened.targets, self.opened.executor, least=count)
         return holding
 
-    def _supersede(self, index: Index, renewed: Mapping[str, ShardReference]) -> None:
-        """A new index and a new version of the manifest; the old ones stay, and keep what they name."""
-        if self.part.whole:
-            references = [renewed.get(old.shard_id, old) for old in index.shards]
-            self._put_version(self.checkpoint.manifest, index, references, self.health.tolerance)
-        else:
-            self._supersede_beside_others(renewed)
+    def _supersede(self, renewed: Mapping[str, ShardReference]) -> None:
+        """A new index and a new version of the manifest; the old ones stay, and keep what they name.
 
-    def _supersede_beside_others(self, renewed: Mapping[str, ShardReference]) -> None:
-        """Other parts put versions of this manifest meanwhile: go on until the one that counts has what all renewed.
-
-        Whoever puts last reads afterwards what all others have put, so no part's shards are left out.
+        Other repairs put versions of this manifest meanwhile: go on until the one that counts has what all renewed.
+        Whoever puts last reads afterwards what all others have put, so no one's shards are left out.
         """
-        for attempt in range(TRIES):
+        for _ in range(TRIES):
             found = find_now(self.opened, self.checkpoint)
             if found is None:
                 return  # deleted meanwhile
             indexes = indexes_of(self.opened, found)
-            references = newest_references(indexes)
-            if attempt and references == indexes[-1].shards:
+            references = [self._renewed(newest, renewed) for newest in newest_references(indexes)]
+            reference = found.manifest.copies[0].index
+            if references == indexes[-1].shards and not self._index_needs_copies(reference):
                 return
-            if not attempt:
-                references = [self._renewed(old, renewed) for old in references]
-                if references == indexes[-1].shards:
-                    return
-            reached = self._tolerance(found.manifest.copies[0].index, indexes[-1].shards)
-            if not self._put_version(found.manifest, indexes[-1], references, reached):
+            if not self._put_version(found.manifest, indexes[-1], references, self._reached(found, indexes[-1])):
                 return
-        self.result.failed.append("other parts of this repair kept putting new versions: repair it again")
+        self.result.failed.append("other repairs of this checkpoint kept putting new versions: repair it again")
 
     def _renewed(self, newest: ShardReference, renewed: Mapping[str, ShardReference]) -> ShardReference:
-        """What this part made of a shard, unless another repair has moved it since this one looked at it."""
-        if newest.shard_id not in renewed:
+        """What this repair made of a shard, unless another one has moved it since this one looked at it."""
+        mine = renewed.get(newest.shard_id, newest)
+        if mine == newest:
             return newest
         seen = {survey.reference.shard_id: survey.reference.record.path for survey in self.health.shards}
         if newest.record.path == seen[newest.shard_id]:
-            return renewed[newest.shard_id]
-        self.result.failed.append(f"shard {newest.shard_id} was moved by another repair meanwhile: repair it again")
+            return mine
+        message = f"shard {newest.shard_id} was moved by another repair meanwhile: repair it again"
+        if message not in self.result.failed:
+            self.result.failed.append(message)
         return newest
+
+    def _reached(self, found: Checkpoint, index: Index) -> Survives:
+        """What the version that counts survives: as it was found, else, by others or in part, as it says itself."""
+        if self.part.whole and found.manifest == self.checkpoint.manifest:
+            return self.health.tolerance
+        return self._tolerance(found.manifest.copies[0].index, index.shards)
 
     def _put_version(
         self, manifest: Manifest, index: Index, references: Sequence[ShardReference], reached: Survives

@@ -261,23 +261,24 @@ def test_what_is_no_part_is_refused_before_anything_is_written(tmp_path, options
     assert store.digest(*"abcdef") == before
 
 
-def test_a_part_takes_back_nothing_that_another_repair_moved_meanwhile(tmp_path, monkeypatch):
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_repair_takes_back_nothing_that_another_one_moved_meanwhile(tmp_path, monkeypatch, whole):
     """It looked at a shard and rebuilt it; before it puts its version, another repair has moved the same shard."""
     store, _ = saved(tmp_path, memory=False, spare="gh")
     store.take_away("f", "e")
     other = reopen(tmp_path, store.config)
-    put = Mender._supersede_beside_others
+    put = Mender._supersede
     moved = []
 
     def late(mender, renewed):
-        monkeypatch.setattr(Mender, "_supersede_beside_others", put)
+        monkeypatch.setattr(Mender, "_supersede", put)
         moved.append(other.repair(replace={"e": "h"}, shard="1/1000000"))  # re-admits what takes the place
         moved.append(other.repair(replace={"e": "h"}))
         return put(mender, renewed)
 
-    monkeypatch.setattr(Mender, "_supersede_beside_others", late)
-    part = next(part for part in parts(2) if shards_of(store, store.latest(), part))
-    report = store.repair(replace={"f": "g"}, shard=part)
+    monkeypatch.setattr(Mender, "_supersede", late)
+    part = "1/1" if whole else next(part for part in parts(2) if shards_of(store, store.latest(), part))
+    report = store.repair(replace={"f": "g"}, shard=None if whole else part)
     mine = shards_of(store, store.latest(), part)
     failures = " ".join(report.checkpoints[0].failed)
     assert failures.count("was moved by another repair meanwhile") == len(mine)
