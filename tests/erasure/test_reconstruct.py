@@ -16,7 +16,7 @@ from erasure.testing import reedsolo_rebuild
 from .samples import assert_rebuilds, encoded, random_bytes, rebuild
 
 
-@pytest.mark.parametrize("n", range(1, 13))
+@pytest.mark.parametrize("n", [*range(1, 11), *(pytest.param(n, marks=pytest.mark.soak) for n in (11, 12))])
 def test_o41_all_losses_of_every_code_up_to_twelve_fragments(n):
     for k in range(1, n + 1):
         code = Code(k, n - k)
