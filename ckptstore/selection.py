@@ -3,8 +3,10 @@
 import os
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
+import manifests
 from ckptstore.errors import (
     AccessDenied,
     CkptStoreError,
@@ -21,6 +23,7 @@ from manifests.paths import SaveKey
 
 __all__ = [
     "Selector",
+    "history_for",
     "history_of",
     "key_of",
     "live",
@@ -32,6 +35,9 @@ __all__ = [
     "select_tagged",
     "select_unreadable",
 ]
+
+SEEN = 10
+"""The newest of those seen, which an error names."""
 
 
 @dataclass(frozen=True)
@@ -72,21 +78,8 @@ class Selector:
 
 
 def select(opened: Opened, run: str, selector: Selector) -> Manifest:
-    """Read the run's history and decide. Raises `NotFoundError`, naming what there is, and `OutOfReach`.
-
-    Where too few commit targets answer to be sure, one that is asked for by step, name, tag or key is loaded all the
-    same if it is seen, with a warning: its data was durable before its manifest was put. The latest is not guessed at.
-    """
-    try:
-        with protocol_errors():
-            history = opened.group.history(run)
-    except (OutOfReach, AccessDenied) as error:
-        if selector == Selector():
-            error.hint = f"{error.hint}; a checkpoint named by its step can be loaded if it is seen"
-            raise
-        with protocol_errors():
-            history = opened.group.glimpse(run)
-        warnings.warn(f"{error.message}: a newer {selector}, or that it was deleted, may not be seen", stacklevel=2)
+    """Read the run's history and decide. Raises `NotFoundError`, naming what there is, and as `history_for`."""
+    history = history_for(opened, run, selector)
     try:
         return select_from(history, selector).manifest
     except NotFoundError:
@@ -94,12 +87,39 @@ def select(opened: Opened, run: str, selector: Selector) -> Manifest:
         raise
 
 
+def history_for(opened: Opened, run: str, selector: Selector) -> History:
+    """What a run holds, to choose from. Raises `OutOfReach`, `AccessDenied`.
+
+    Where too few commit targets answer to be sure, one that is asked for by step, name, tag or key is chosen from what
+    is seen, with a warning: its data was durable before its manifest was put. The latest is not guessed at.
+    """
+    try:
+        with protocol_errors():
+            return opened.group.history(run)
+    except (OutOfReach, AccessDenied) as error:
+        seen = _seen(opened, run, error)
+        if seen is None or selector == Selector():
+            raise
+        warnings.warn(f"{error.message}: a newer {selector}, or that it was deleted, may not be seen", stacklevel=3)
+        return seen
+
+
 def history_of(opened: Opened, run: str) -> History:
     """What a run holds. Raises `OutOfReach`, `AccessDenied`, and `CorruptError` as `refuse_lost_votes`."""
-    with protocol_errors():
-        history = opened.group.history(run)
+    history = history_for(opened, run, Selector())
     refuse_lost_votes(opened, history)
     return history
+
+
+def _seen(opened: Opened, run: str, error: CkptStoreError) -> History | None:
+    """What is seen of a run that can't be read: the error's hint says so, for it can be loaded, and copied away."""
+    with suppress(manifests.ManifestError):
+        seen = opened.group.glimpse(run)
+        names = [checkpoint.manifest.name or key_of(checkpoint) for checkpoint in seen.checkpoints[-SEEN:]]
+        if names:
+            error.hint = f"{error.hint}; what is seen loads, and is copied, by its name: {', '.join(names)}"
+        return seen
+    return None
 
 
 def live(history: History) -> Sequence[Checkpoint]:

@@ -15,7 +15,7 @@ from ckptstore.opened import Opened
 from ckptstore.operations.origin import Origin, copies_in, origin_of, out_of_order
 from ckptstore.operations.transfer import Transfer
 from ckptstore.protocolerrors import protocol_errors
-from ckptstore.selection import Selector, history_of, select_all
+from ckptstore.selection import Selector, history_for, history_of, select_all
 from ckptstore.source import Source
 from manifests import Checkpoint as Saved
 
@@ -102,7 +102,7 @@ def copy(
     """
     check_observer(observer)
     _refuse_same(source, run, to, check_run(to_run))
-    history = history_of(source, run)
+    history = history_of(source, run) if selector is None else history_for(source, run, selector)
     chosen = select_all(history, selector)
     there = history_of(to, to_run)
     report = CopyReport(run, to_run)

@@ -29,6 +29,7 @@ from ckptstore.placement import Survives
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.targets import Target
 from ckptstore.targets.probe import probe_target
+from ckptstore.tolerance import weakest
 from manifests import FormatError, Identity, paths
 
 CLOCK_MARGIN = 300.0
@@ -165,7 +166,7 @@ def _judge(opened: Opened, report: DoctorReport) -> None:
     valid = sum(standings[name].state == "valid" for name in members.targets if name in standings)
     silent = sum(standings[name].state == "unreachable" for name in members.targets if name in standings)
     good = [place for place in config.places if not any(h.name == place.target and h.problems for h in report.targets)]
-    report.tolerance = opened.reachable_tolerance(good) if good else Survives(-1, -1)
+    report.tolerance = weakest([opened.votes_survive(), opened.reachable_tolerance(good)]) if good else Survives(-1, -1)
     report.loading_survives = max(valid - report.quorums.readings, -1)
     voters = [h for h in report.targets if h.name in members.targets and h.standing == "valid"]
     unwritable = sum(not health.takes_puts for health in voters)

@@ -4,7 +4,7 @@ Its documents get their copies back, its shards their fragments, and where somet
 of its manifest.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -16,7 +16,7 @@ from ckptstore.operations.rebuild import StripePlan, carry_out, plan_rebuild
 from ckptstore.operations.repair_report import RepairResult
 from ckptstore.operations.subsets import Part
 from ckptstore.operations.survey import ShardSurvey
-from ckptstore.operations.versions import find_now, indexes_of, newest_references
+from ckptstore.operations.versions import find_now, indexes_of, records_of
 from ckptstore.placement import Place, Survives, survives
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.save.copies import copies_wanted, put_copies
@@ -163,12 +163,14 @@ class Mender:
         Other repairs put versions of this manifest meanwhile: go on until the one that counts has what all renewed.
         Whoever puts last reads afterwards what all others have put, so no one's shards are left out.
         """
+        known = {path for each in records_of(indexes_of(self.opened, self.checkpoint)).values() for path in each}
         for _ in range(TRIES):
             found = find_now(self.opened, self.checkpoint)
             if found is None:
                 return  # deleted meanwhile
             indexes = indexes_of(self.opened, found)
-            references = [self._renewed(newest, renewed) for newest in newest_references(indexes)]
+            records = records_of(indexes)
+            references = [self._renewed(records[old.shard_id], renewed, known) for old in indexes[-1].shards]
             reference = found.manifest.copies[0].index
             if references == indexes[-1].shards and not self._index_needs_copies(reference):
                 return
@@ -176,18 +178,25 @@ class Mender:
                 return
         self.result.failed.append("other repairs of this checkpoint kept putting new versions: repair it again")
 
-    def _renewed(self, newest: ShardReference, renewed: Mapping[str, ShardReference]) -> ShardReference:
-        """What this repair made of a shard, unless another one has moved it since this one looked at it."""
-        mine = renewed.get(newest.shard_id, newest)
-        if mine == newest:
+    def _renewed(
+        self, records: Mapping[str, ShardReference], renewed: Mapping[str, ShardReference], known: Collection[str]
+    ) -> ShardReference:
+        """What is to count of a shard: what this repair made of it, unless another one has moved it meanwhile.
+
+        The other one may have ended, and said that all is well: what it made is put back where this one's came over it.
+        Two that both see it let the other one's be, and both say so.
+        """
+        newest = list(records.values())[-1]
+        mine = renewed.get(newest.shard_id)
+        if mine is None:
             return newest
-        seen = {survey.reference.shard_id: survey.reference.record.path for survey in self.health.shards}
-        if newest.record.path == seen[newest.shard_id]:
+        others = [each for path, each in records.items() if path not in known and path != mine.record.path]
+        if not others:
             return mine
         message = f"shard {newest.shard_id} was moved by another repair meanwhile: repair it again"
         if message not in self.result.failed:
             self.result.failed.append(message)
-        return newest
+        return others[-1]
 
     def _reached(self, found: Checkpoint, index: Index) -> Survives:
         """What the version that counts survives: as it was found, else, by others or in part, as it says itself."""

@@ -24,9 +24,14 @@ class Quorums:
 
 
 def tolerated(config: Config) -> int:
-    """The t that a store with these settings is made with: what its code survives, and one commit target left."""
+    """The t that a store with these settings is made with, one commit target left: what its code survives, or more.
+
+    More where more commit targets than that may go with saving and loading both possible, which t = (N - 1) // 2 gives:
+    a target more never makes a store survive less.
+    """
     members = sum(spec.commit for spec in config.targets)
-    return max(min(full_tolerance(config.k, config.m, config.places).targets, members - 1), 0)
+    code = full_tolerance(config.k, config.m, config.places).targets
+    return max(min(max(code, (members - 1) // 2), members - 1), 0)
 
 
 def quorums_of(config: Config, members: int, losses: int) -> Quorums:

@@ -23,8 +23,9 @@ from ckptstore.errors import (
     UsageError,
 )
 from ckptstore.opened import Opened
+from ckptstore.operations.promises import layout_survives
 from ckptstore.operations.quorums import Quorums, quorums_of, tolerated
-from ckptstore.placement import Survives, full_tolerance
+from ckptstore.placement import Survives
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.targets import Target, TargetRegister
 from ckptstore.targets.base import Reason
@@ -72,7 +73,7 @@ def init(opened: Opened, *, fresh: bool = False) -> InitReport:
         targets=tuple(members.targets),
         fragments_only=tuple(name for name in opened.targets if name not in commit),
         quorums=quorums_of(config, len(members.targets), members.t),
-        tolerance=full_tolerance(config.k, config.m, config.places),
+        tolerance=layout_survives(config),
     )
 
 
@@ -198,9 +199,8 @@ def _check_members(opened: Opened, commit: Sequence[str], identities: Mapping[st
 
 def _add_members(opened: Opened, commit: Sequence[str]) -> None:
     """Let commit targets that store.toml has more than the store be members too."""
-    tolerance = full_tolerance(opened.config.k, opened.config.m, opened.config.places).targets
     with protocol_errors():
-        opened.group.change_members(commit, min(tolerance, len(commit) - 1))
+        opened.group.change_members(commit, tolerated(opened.config))
 
 
 def _refuse_strangers(commit: Sequence[str], identities: Mapping[str, Identity | None]) -> None:

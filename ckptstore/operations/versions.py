@@ -8,7 +8,7 @@ from ckptstore.opened import Opened
 from ckptstore.protocolerrors import protocol_errors
 from manifests import Checkpoint, Index, ShardReference
 
-__all__ = ["find_now", "indexes_of", "newest_references"]
+__all__ = ["find_now", "indexes_of", "records_of"]
 
 
 def find_now(opened: Opened, checkpoint: Checkpoint) -> Checkpoint | None:
@@ -31,15 +31,13 @@ def indexes_of(opened: Opened, checkpoint: Checkpoint) -> list[Index]:
     return [*found, fetch_document(Index, checkpoint.manifest.copies[0].index, opened.targets)]
 
 
-def newest_references(indexes: Sequence[Index]) -> list[ShardReference]:
-    """Of each shard the reference that was the last to come up: every record has its own path, and none comes back.
+def records_of(indexes: Sequence[Index]) -> dict[str, dict[str, ShardReference]]:
+    """Of each shard its references by the path of their record, in the order in which those came up.
 
-    So a version that was made without knowing of another one takes nothing away from it.
+    Every record has its own path, and none comes back: the last of them is the newest, whatever a version says that was
+    made without knowing of it.
     """
-    seen: set[str] = set()
-    newest: dict[str, ShardReference] = {}
+    found: dict[str, dict[str, ShardReference]] = {}
     for shard in (shard for index in indexes for shard in index.shards):
-        if shard.record.path not in seen:
-            seen.add(shard.record.path)
-            newest[shard.shard_id] = shard
-    return [newest[shard.shard_id] for shard in indexes[-1].shards]
+        found.setdefault(shard.shard_id, {}).setdefault(shard.record.path, shard)
+    return found

@@ -12,7 +12,7 @@ from ckptstore.errors import UsageError
 from ckptstore.operations.mend import Mender
 from ckptstore.operations.subsets import Part
 from ckptstore.operations.verify import verify
-from ckptstore.operations.versions import newest_references
+from ckptstore.operations.versions import records_of
 from ckptstore.targets.fault import unavailable
 from manifests import Index, Manifest, Reference, ShardReference
 from tests.support import RUN, LocalStore, assert_equal, make_store, random_bytes, reopen
@@ -184,10 +184,10 @@ def index(**records: str) -> Index:
     return Index(session="s", ordinal=1, shards=[reference(*each) for each in records.items()], tensors={})
 
 
-def test_of_each_shard_the_last_record_that_came_up_counts():
+def test_records_of_a_shard_are_in_the_order_in_which_they_came_up():
     versions = [index(a="a0", b="b0", c="c0"), index(a="a1", b="b0", c="c0"), index(a="a0", b="b1", c="c0")]
-    assert [shard.record.path for shard in newest_references(versions)] == ["a1", "b1", "c0"]
-    assert [shard.record.path for shard in newest_references(versions[:1])] == ["a0", "b0", "c0"]
+    found = {shard: list(records) for shard, records in records_of(versions).items()}
+    assert found == {"a": ["a0", "a1"], "b": ["b0", "b1"], "c": ["c0"]}
 
 
 # -- what it would take ----------------------------------------
@@ -262,24 +262,31 @@ def test_what_is_no_part_is_refused_before_anything_is_written(tmp_path, options
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_a_repair_takes_back_nothing_that_another_one_moved_meanwhile(tmp_path, monkeypatch, whole):
-    """It looked at a shard and rebuilt it; before it puts its version, another repair has moved the same shard."""
+@pytest.mark.parametrize("moment", ["before it reads the versions", "before it puts its own"])
+def test_a_repair_takes_back_nothing_that_another_one_moved_meanwhile(tmp_path, monkeypatch, whole, moment):
+    """It looked at a shard and rebuilt it; before it puts that, another repair moves it, and ends."""
     store, _ = saved(tmp_path, memory=False, spare="gh")
     store.take_away("f", "e")
     other = reopen(tmp_path, store.config)
-    put = Mender._supersede
+    part = "1/1" if whole else next(part for part in parts(2) if shards_of(store, store.latest(), part))
+    mine = shards_of(store, store.latest(), part)
+    if moment.endswith("versions"):
+        place, name = Mender, "_supersede"
+    else:
+        place, name = type(store.opened.group), "supersede"
+    put = getattr(place, name)
     moved = []
 
-    def late(mender, renewed):
-        monkeypatch.setattr(Mender, "_supersede", put)
+    def late(*arguments):
+        monkeypatch.setattr(place, name, put)
         moved.append(other.repair(replace={"e": "h"}, shard="1/1000000"))  # re-admits what takes the place
         moved.append(other.repair(replace={"e": "h"}))
-        return put(mender, renewed)
+        assert not any(f.target == "e" for i in range(SHARDS) for f in store.fragments(store.latest(), i))
+        return put(*arguments)
 
-    monkeypatch.setattr(Mender, "_supersede", late)
-    part = "1/1" if whole else next(part for part in parts(2) if shards_of(store, store.latest(), part))
+    monkeypatch.setattr(place, name, late)
     report = store.repair(replace={"f": "g"}, shard=None if whole else part)
-    mine = shards_of(store, store.latest(), part)
+    assert len(moved) == 2
     failures = " ".join(report.checkpoints[0].failed)
     assert failures.count("was moved by another repair meanwhile") == len(mine)
     assert not any(f.target == "e" for i in mine for f in store.fragments(store.latest(), i))

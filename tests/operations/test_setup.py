@@ -168,7 +168,8 @@ def test_without_a_commit_target_there_is_no_store(tmp_path):
     [
         ("abcdef", "4+2", 2, 2),
         ("abcd", "2+2", 2, 1),  # t = 2 of four: Q = 3, so that saving stops at two losses
-        ("abcdefghijkl", "8+4", 4, 4),
+        ("abcdefg", "4+2", 3, 3),  # a target more than fragments: t = 3 of seven, or reading would take five
+        ("abcdefghijkl", "8+4", 5, 5),
         ("abc", "2+1", 1, 0),  # two targets left hold 2 + 1 fragments: no loss more is survived, and one is asked for
         ("ab", "1+1", 1, 0),
     ],
