@@ -10,6 +10,7 @@ from ckptstore.errors import (
     CommitInDoubt,
     ConflictError,
     CorruptError,
+    DataLost,
     NotFoundError,
     OutOfReach,
     TargetUnusable,
@@ -17,7 +18,9 @@ from ckptstore.errors import (
 )
 from ckptstore.refusals import DENIED
 
-__all__ = ["protocol_errors"]
+BEYOND_REPAIR = "no repair gives these votes back: see docs/operating.md, When more is lost than may be"
+
+__all__ = ["BEYOND_REPAIR", "protocol_errors"]
 
 
 @contextmanager
@@ -29,6 +32,8 @@ def protocol_errors() -> Iterator[None]:
         kind, hint = _PROTOCOL_ERRORS.get(type(error), (CorruptError, "run: ckpt verify"))
         if error.fields.get("refused"):
             kind, hint = AccessDenied, DENIED
+        elif error.fields.get("lost"):
+            kind, hint = DataLost, BEYOND_REPAIR
         raise kind(error.message, hint=hint, **error.fields) from error
 
 

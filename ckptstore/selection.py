@@ -11,6 +11,7 @@ from ckptstore.errors import (
     AccessDenied,
     CkptStoreError,
     CorruptError,
+    DataLost,
     NotFoundError,
     OutOfReach,
     TargetError,
@@ -88,7 +89,7 @@ def select(opened: Opened, run: str, selector: Selector) -> Manifest:
 
 
 def history_for(opened: Opened, run: str, selector: Selector) -> History:
-    """What a run holds, to choose from. Raises `OutOfReach`, `AccessDenied`.
+    """What a run holds, to choose from. Raises `OutOfReach`, `AccessDenied`, and `DataLost` where votes are lost.
 
     Where too few commit targets answer to be sure, one that is asked for by step, name, tag or key is chosen from what
     is seen, with a warning: its data was durable before its manifest was put. The latest is not guessed at.
@@ -96,7 +97,7 @@ def history_for(opened: Opened, run: str, selector: Selector) -> History:
     try:
         with protocol_errors():
             return opened.group.history(run)
-    except (OutOfReach, AccessDenied) as error:
+    except (OutOfReach, AccessDenied, DataLost) as error:
         seen = _seen(opened, run, error)
         if seen is None or selector == Selector():
             raise

@@ -99,6 +99,7 @@ class NoQuorum(ManifestError):
     """Too few registers count and answered. `reasons` says what is wrong with each of the others.
 
     `refused`, where it is set: they refuse us, and those that are out of reach otherwise would not be enough.
+    `lost`: so many lost their votes that it would be too few if all that are out of reach came back.
     """
 
 

@@ -151,6 +151,8 @@ def no_quorum(view: View, verb: str, needed: Callable[[Members], int]) -> NoQuor
     others = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
     message = f"{len(view.valid)} of {len(view.targets)} commit targets count; to {verb}, {need} must ({others})"
     fields = _refused(view.standings, lambda names: view.has(names, needed))
+    if not view.has([n for n, s in view.standings.items() if s.state in {"valid", "unreachable"}], needed):
+        fields["lost"] = True
     return NoQuorum(message, valid=len(view.valid), needed=need, members=len(view.targets), reasons=reasons, **fields)
 
 

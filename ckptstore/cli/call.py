@@ -86,10 +86,9 @@ class Call:
 
     def history(self, run: str | None = None) -> "History":
         """What a run holds. Raises `OutOfReach`, and `NotFoundError` where there is no store."""
-        from ckptstore.protocolerrors import protocol_errors
+        from ckptstore.selection import Selector, history_for
 
-        with protocol_errors():
-            return self.opened.group.history(run or self.run)
+        return history_for(self.opened, run or self.run, Selector())
 
     def runs(self) -> list[str]:
         """The runs that there are."""

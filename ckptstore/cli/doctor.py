@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 
 NOT_INITIALISED = 10
 """What the operation says where targets are there and no store is on them."""
+BEYOND = (
+    "bring back what is out of reach; if it is gone for good, what ckpt ls says is seen loads, and can be copied away, "
+    "by its name: docs/operating.md, When more is lost than may be"
+)
 
 __all__ = ["doctor"]
 
@@ -43,6 +47,8 @@ def _hint(report: "DoctorReport") -> str:
         return ""
     if report.exit_code == NOT_INITIALISED:
         return "ckpt init"
+    if report.loading_survives < 0 and report.quorums is not None:
+        return BEYOND
     names: dict[str, list[str]] = {}
     for health in report.targets:
         for advice in health.advice:
@@ -79,7 +85,7 @@ def _tell(call: Call, report: "DoctorReport") -> None:
         return
     if report.saving_survives >= 0:
         call.output.say(f"what is saved now onto the good ones {survival(*report.tolerance)}")
-    for what, more in (("loading", report.loading_survives), ("saving", report.saving_survives)):
+    for what, more in (("loading the latest", report.loading_survives), ("saving", report.saving_survives)):
         word = "is not possible now" if more < 0 else f"survives the loss of {count(more, 'more commit target')}"
         call.output.say(f"{what} {word}")
     if report.loading_survives > report.saving_survives >= 0:

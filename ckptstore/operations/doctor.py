@@ -15,6 +15,7 @@ from ckptstore.config import TargetConfig
 from ckptstore.errors import (
     AccessDenied,
     ConflictError,
+    DataLost,
     NotFoundError,
     ObjectNotFound,
     OutOfReach,
@@ -58,7 +59,7 @@ def examine(opened: Opened) -> DoctorReport:
             opened.group.refresh()
     except NotFoundError:
         report.exit_code = NOT_INITIALISED
-    except (OutOfReach, AccessDenied) as error:
+    except (OutOfReach, AccessDenied, DataLost) as error:
         codes = {health.code for health in report.targets if health.code}
         report.exit_code = AccessDenied.exit_code if codes == {AccessDenied.exit_code} else error.exit_code
     else:
@@ -157,8 +158,8 @@ def _judge(opened: Opened, report: DoctorReport) -> None:
     group, config = opened.group, opened.config
     members = group.members
     standings = group.standings
-    spare = [name for name in standings if name not in members.targets]
-    runs = _runs_on(opened, spare)
+    with_store = {health.name for health in report.targets if health.store_id}  # a new place has no checkpoint on it
+    runs = _runs_on(opened, [name for name in standings if name not in members.targets and name in with_store])
     for health in report.targets:
         _judge_standing(health, standings.get(health.name), members.targets, runs.get(health.name, []))
     report.targets += [_unnamed(name) for name in members.targets if name not in opened.targets]

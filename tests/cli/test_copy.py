@@ -188,3 +188,21 @@ def test_out_of_order_and_kept_tags_are_told(ckpt, other):
     assert answer.code == 0
     assert "another checkpoint there keeps best" in answer.err
     assert "an older one was copied after step-8" in answer.err
+
+
+@pytest.mark.parametrize(("gone", "code"), [("away", 5), ("empty", 4)])
+def test_what_is_seen_below_the_quorum_is_named_and_can_be_copied_away(ckpt, other, gone, code):
+    ckpt.away("b", "e")
+    assert ckpt("save", ckpt.folder / "in.safetensors", "--step", 8).code == 0
+    ckpt.away("a")
+    if gone == "empty":
+        for name in "abe":
+            (ckpt.folder / name).mkdir()
+    answer = ckpt("ls")
+    assert answer.code == code
+    assert "by its name: step-7, step-8" in answer.err
+    assert ckpt("doctor").code == code
+    assert ckpt("copy", "--to", other.path).code == code, "the latest isn't guessed at"
+    answer = ckpt("copy", "step-8", "--to", other.path)
+    assert (answer.code, "may not be seen" in answer.err) == (0, True)
+    assert other("verify", "--read-data").code == 0

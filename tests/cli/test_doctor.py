@@ -68,7 +68,7 @@ def test_where_nothing_takes_puts_nothing_is_said_of_what_saving_survives(ckpt, 
     refuse_puts(monkeypatch, "abcdef")
     answer = ckpt("doctor")
     assert "0 of 6 targets good" in answer.out
-    assert "loading survives the loss of 2 more commit targets" in answer.out
+    assert "loading the latest survives the loss of 2 more commit targets" in answer.out
     assert "saving is not possible now" in answer.out
     assert "saved now onto" not in answer.out
 

@@ -46,6 +46,8 @@ def happens(title, store):
         store.away("c")
         store.names += "g"
         store.write("4+2", "64KiB")
+    if title == "When more is lost than may be":
+        store.away("a", "b", "d")
     if title == "Room":
         store.names = store.names.replace("c", "")
         store.write("4+2", "64KiB")
