@@ -68,11 +68,14 @@ class Upkeep:
         step: Which | None = None,
         *,
         replace: Mapping[str, str] | None = None,
+        read_data: bool = True,
         dry_run: bool = False,
         observer: Observer = ignore,
         **how: "Unpack[Work]",
     ) -> "RepairReport":
         """Put back what is missing or damaged, of one checkpoint or all. `replace`: {target gone: target instead}.
+
+        Every byte is read and checked first; without `read_data` what is missing is found by listing alone.
 
         Other runs may be on it too: those in the report's `still_on` are to be repaired likewise before it is taken out
         of store.toml. `dry_run`: say what would be done, and write nothing. `how`: `Work`. Raises `UsageError`.
@@ -82,7 +85,14 @@ class Upkeep:
         selector = None if step is None else selector_of(step)
         with work("repair", self.name, observer=observer, dry_run=dry_run) as w:
             report = repair(
-                self._opened, self.name, selector, replace=replace, dry_run=dry_run, observer=w.observe, **how
+                self._opened,
+                self.name,
+                selector,
+                replace=replace,
+                read_data=read_data,
+                dry_run=dry_run,
+                observer=w.observe,
+                **how,
             )
             w.bytes = sum(result.bytes for result in report.checkpoints)
         return report

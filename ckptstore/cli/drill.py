@@ -94,7 +94,7 @@ def drill(
     The store is opened once more, read only, with some of its targets made to fail; the latest checkpoint, unless
     another is named, is restored from the others and compared with the digests recorded when it was saved. Without
     options as much is lost as [objectives] in store.toml say, else as many targets as the code has parity; the worst
-    set, as the records have it. Says pass or fail for each objective: rpo, rto, survive, survive_domains.
+    set, by what is there. Says pass or fail for each objective: rpo, rto, survive, survive_domains.
 
     Exits 0 if all came back and no objective is missed, 3 if all came back and one is, 4 if a checkpoint did not come
     back, 5 if that depends on targets that are out of reach without the drill's doing, 11 if all that was drilled was

@@ -25,6 +25,10 @@ Shard = Annotated[
     str | None,
     typer.Option("--shard", metavar="I/N", help="Do part I of N of the work, without the others.", show_default=False),
 ]
+ReadData = Annotated[
+    bool,
+    typer.Option("--read-data/--no-read-data", help="Read and check every byte, or find what is missing by listing."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and write nothing.")]
 
 __all__ = ["repair"]
@@ -38,6 +42,7 @@ def repair(
     tag: Tag = None,
     replace: Replace = None,
     shard: Shard = None,
+    read_data: ReadData = True,
     dry_run: DryRun = False,
     limit_rate: LimitRate = None,
     jobs: Jobs = None,
@@ -50,6 +55,9 @@ def repair(
     of store.toml; what other runs have on it is moved by a repair of each. A second repair finds nothing to do. Exits
     as `ckpt verify` would afterwards, with 3 where checkpoints are left on a target to be replaced, or with 1 if every
     checkpoint is well and yet something could not be done; with --dry-run as `ckpt verify` would now.
+
+    It reads every byte to find what is damaged, also with --dry-run; --no-read-data finds what is missing by listing,
+    which takes seconds where reading takes hours: after a target was lost, what was on it comes back first.
 
     With --shard, N machines that know nothing of each other do the work of one: 1/4 to 4/4 on four, at any time, each
     looking at its own shards only. Part 1 also re-admits targets and restores manifests and marks: where a target was
@@ -69,6 +77,7 @@ def repair(
             selected(which, step, name, tag),
             replace=_replacements(replace or []),
             shard=shard,
+            read_data=read_data,
             dry_run=dry_run,
             observer=observer,
             **moving,
@@ -142,7 +151,7 @@ def _next(report: "RepairReport", pairs: "Sequence[str]") -> str:
     if report.still_on and all(result.state == "good" and not result.failed for result in report.checkpoints):
         return _still_to_move(report, pairs)
     if report.dry_run and report.does_something:
-        return "ckpt repair"
+        return " --replace ".join(["ckpt repair", *pairs])
     lost = [result for result in report.checkpoints if result.state == "lost"]
     if any(not result.deleted for result in lost):
         return FALL_BACK

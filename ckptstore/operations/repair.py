@@ -21,7 +21,7 @@ from ckptstore.operations.readmit import LOST_STANDINGS, readmit_targets
 from ckptstore.operations.repair_report import RepairReport, RepairResult
 from ckptstore.operations.replacing import check_replacements, places_with
 from ckptstore.operations.runs import runs_on
-from ckptstore.operations.subsets import ALL, NOTHING, Part
+from ckptstore.operations.subsets import ALL, NOTHING, Part, Window
 from ckptstore.placement import Place
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.selection import Selector, history_of, key_of
@@ -37,6 +37,7 @@ def repair(
     *,
     replace: Mapping[str, str] | None = None,
     shard: str | None = None,
+    read_data: bool = True,
     dry_run: bool = False,
     limit_rate: float | None = None,
     jobs: int | None = None,
@@ -45,10 +46,11 @@ def repair(
     """Repair one checkpoint of a run, or all and those that could be undeleted.
 
     `replace`: {target that is gone: target that takes its place}. `shard`: "i/N", the part of the work to do, by the
-    ids of shards; the first also puts votes back and re-admits targets. `limit_rate`: bytes a second. `jobs`: requests
-    at once. Raises `UsageError` for what is no part, rate or number, and for a replacement that can't be: of what the
-    store never had, by what is none of its targets, by one for two, or by one that it has already where that would be
-    less safe.
+    ids of shards; the first also puts votes back and re-admits targets. `read_data`: every byte is read and checked, in
+    a dry run too; without, a fragment that is listed with its size is taken for good. `limit_rate`: bytes a second.
+    `jobs`: requests at once. Raises `UsageError` for what is no part, rate or number, and for a replacement that can't
+    be: of what the store never had, by what is none of its targets, by one for two, or by one that it has already where
+    that would be less safe.
     """
     check_observer(observer)
     part = Part() if shard is None else Part.parse(shard)
@@ -58,7 +60,8 @@ def repair(
         report = RepairReport(dry_run=dry_run)
         if part.leads and not dry_run:
             report.readmitted, report.failed = readmit_targets(view, replacements)
-        _repair_run(view, run, selector, replacements, report, part, observer)
+        window = ALL if read_data else NOTHING
+        _repair_run(view, run, selector, replacements, report, part, window, observer)
         if replacements and part.whole and not dry_run:
             _settle_replaced(view, replacements, report)
         if report.exit_code:
@@ -96,6 +99,7 @@ def _repair_run(
     replace: Mapping[str, str],
     report: RepairReport,
     part: Part,
+    window: Window,
     observer: Observer,
 ) -> None:
     if part.leads:
@@ -107,7 +111,7 @@ def _repair_run(
         report.readmitted = []
         report.failed += _waiting(opened, replace, places)
     for checkpoint in chosen:
-        health = check(opened, history, checkpoint, ALL, shards=part.shards)
+        health = check(opened, history, checkpoint, window, shards=part.shards)
         result = _result(health)
         result.deleted = checkpoint.deleted
         report.checkpoints.append(result)
@@ -117,7 +121,7 @@ def _repair_run(
             result.failed.append(error.message)
         observer(Progress("repair", 1, len(chosen)))
     if not report.dry_run:
-        report.checkpoints = _look_again(opened, run, report.checkpoints, part)
+        report.checkpoints = _look_again(opened, run, report.checkpoints, part, window)
     if selector is None and part.leads:
         for health in unreadable(history):
             result = _result(health)
@@ -167,13 +171,16 @@ def _places(opened: Opened, replace: Mapping[str, str], report: RepairReport) ->
     places, failed = opened.writable()
     if report.dry_run:
         new = set(replace.values())
-        back = {name for name, error in failed.items() if isinstance(error, ObjectNotFound)} | new
-        report.readmitted = sorted(back & set(failed))
+        lost = {name for name, standing in opened.group.standings.items() if standing.state in LOST_STANDINGS}
+        back = {n for n, error in failed.items() if isinstance(error, ObjectNotFound) or n in lost} | new
+        report.readmitted = sorted((back & set(failed)) | (lost & set(opened.group.members.targets)))
         places = [place for place in places_with(opened, new) if place.target not in failed or place.target in back]
     return [place for place in places if place.target not in replace]
 
 
-def _look_again(opened: Opened, run: str, results: Sequence[RepairResult], part: Part) -> list[RepairResult]:
+def _look_again(
+    opened: Opened, run: str, results: Sequence[RepairResult], part: Part, window: Window
+) -> list[RepairResult]:
     """Their states afterwards. Where something could not be put, its digests are checked: a bad one may have its size.
 
     Those left out were deleted meanwhile, or removed, and so there is nothing to repair, nor any failure to tell of.
@@ -188,7 +195,7 @@ def _look_again(opened: Opened, run: str, results: Sequence[RepairResult], part:
         if checkpoint is None:
             continue
         if result.state != "good" or not result.idle:
-            after = check(opened, history, checkpoint, ALL if result.failed else NOTHING, shards=part.shards)
+            after = check(opened, history, checkpoint, window if result.failed else NOTHING, shards=part.shards)
             result.state, result.tolerance = after.state, after.tolerance
         left.append(result)
     return left

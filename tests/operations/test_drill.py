@@ -1,6 +1,7 @@
 """Drills: what is lost is lost for the drill only, and what it says of each checkpoint is so."""
 
 import json
+import shutil
 from html.parser import HTMLParser
 from itertools import combinations
 from pathlib import Path
@@ -67,6 +68,20 @@ def test_two_of_six_lost_and_not_a_byte_of_the_store_changed(store):
     assert "worst set of all 15" in each.faults.how
     assert digests(store.root) == before
     assert {path: path.stat().st_mtime_ns for path in store.root.rglob("*")} == times
+
+
+def test_what_is_missing_already_counts_for_the_worst_set_and_for_what_is_survived(store):
+    """Else the worst set may be what is damaged, the loss of which takes nothing more away."""
+    config = with_objectives(store.config, survive=2)
+    shutil.rmtree(store.root / "d/data")
+    report = drill(config, RUN)
+    (each,) = report.rounds
+    assert "d" not in each.faults.lost
+    assert states(report) == ["lost"]
+    assert verdicts(report) == {"survive": "fail"}
+    assert report.next == "ckpt repair"
+    store.repair()
+    assert verdicts(drill(config, RUN)) == {"survive": "pass"}
 
 
 def test_whatever_is_done_to_it_the_store_is_as_it_was(store, tmp_path):

@@ -1,5 +1,6 @@
 """Repair in parts: machines that know nothing of each other do the work of one, in any order and at once."""
 
+import shutil
 import threading
 import time
 from collections import Counter
@@ -14,7 +15,7 @@ from ckptstore.operations.subsets import Part
 from ckptstore.operations.verify import verify
 from ckptstore.operations.versions import records_of
 from ckptstore.targets.fault import unavailable
-from manifests import Index, Manifest, Reference, ShardReference
+from manifests import Index, Manifest, Reference, ShardReference, paths
 from tests.support import RUN, LocalStore, assert_equal, make_store, random_bytes, reopen
 
 SHARDS = 9
@@ -222,6 +223,39 @@ def test_what_moves_is_read_once_where_it_is_good(tmp_path):
     on_f = sum(len(store.read(f)) for i in range(SHARDS) for f in store.fragments(manifest, i) if f.target == "f")
     assert report.reads == {"f": on_f}
     assert report.writes == {"g": on_f}
+
+
+def test_what_is_missing_is_found_by_listing_and_put_back_without_reading_the_rest(tmp_path):
+    store, manifest = saved(tmp_path)
+    whole = store.objects(*"abcdef")
+    missing, flipped = store.fragments(manifest, 0)[0], store.fragments(manifest, 1)[1]
+    store.remove(missing)
+    store.flip(flipped)
+    for meter in store.meters.values():
+        meter.reset()
+    (result,) = store.repair(read_data=False).checkpoints
+    assert (result.rebuilt, result.failed) == (1, [])
+    assert sum(meter.sizes["get_into"] for meter in store.meters.values()) == 4 * len(store.read(missing))
+    assert store.read(flipped) != whole[flipped.target, flipped.path]
+    assert store.repair().checkpoints[0].rebuilt == 1
+    assert store.objects(*"abcdef") == whole
+
+
+@pytest.mark.parametrize("damaged", [paths.IDENTITY, "incarnations"])
+def test_a_dry_run_says_what_would_be_re_admitted_also_where_its_standing_is_damaged(tmp_path, damaged):
+    store, _ = saved(tmp_path, memory=False)
+    for path in [store.root / "c" / damaged, *(store.root / "c" / damaged).glob("*")]:
+        if path.is_file():
+            path.write_bytes(b"rubbish")
+    shutil.rmtree(store.root / "c" / "data")
+    dry = store.repair(dry_run=True)
+    done = store.repair()
+    assert dry.readmitted == done.readmitted == ["c"]
+    told = [
+        (each.rebuilt, each.moved, each.restored, each.bytes) for report in (dry, done) for each in report.checkpoints
+    ]
+    assert told[0] == told[1]
+    assert told[0][0] > 0
 
 
 # -- pace ----------------------------------------

@@ -51,7 +51,7 @@ def next_step(report: DrillReport) -> str:
             "add targets to store.toml or choose a code with more parity, for what is saved from now on",
         ),
         (failed & {"survive", "survive_domains"}, "ckpt repair"),
-        ("lost" in states, f"nothing is amiss: more was lost than the {survived} that it survives by its records"),
+        ("lost" in states, f"nothing is amiss: more was lost than the {survived} that it survives by what is there"),
         ("changed" in states, "ckpt drill"),
         ("rpo" in failed, "save more often; see what was saved and when: ckpt log"),
         ("rto" in failed, "see what other layouts take: ckpt plan"),
@@ -68,7 +68,7 @@ def _survival(report: DrillReport, config: Config, key: str, wanted: int) -> Ver
     by_domain = key == "survive_domains"
     what = f"{wanted} {'domain' if by_domain else 'target'}{'' if wanted == 1 else 's'} lost"
     recorded = min((each.domains if by_domain else each.targets for each in report.survive.values()), default=-1)
-    told = "unreadable" if recorded < 0 else f"survives {recorded} by its records"
+    told = "unreadable" if recorded < 0 else f"survives {recorded} by what is there"
     verdict, found = "untested", "so much was not lost in this drill"
     for each in report.rounds:
         lost = each.domains_lost if by_domain else len(each.faults.gone)
@@ -127,7 +127,7 @@ def _rpo(report: DrillReport, config: Config, wanted: float, *, with_latest: boo
 def _promised(report: DrillReport, config: Config) -> list[DrilledRound]:
     """The rounds that say something of how fast and how new: no more was lost than is to be survived, or all came back.
 
-    Where `survive` says nothing, what the records say is to be survived.
+    Where `survive` says nothing, what is there is to be survived.
     """
     objectives = config.objectives
     least = max(min((each.targets for each in report.survive.values()), default=0), 0)

@@ -114,7 +114,7 @@ def _facts(report: DrillReport) -> list[tuple[str, str]]:
         ("times predicted", how_predicted(report.prediction)),
         ("seed", report.seed),
         ("code of the store", report.code),
-        ("survives by its records", _survives(report)),
+        ("survives by what is there", _survives(report)),
         ("changed in the store", "nothing: it was opened a second time, read only, with targets made to fail"),
         ("what a lost target is", "one that refuses at once; one that stays silent costs a time-out more"),
     ]

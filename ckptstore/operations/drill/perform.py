@@ -134,7 +134,7 @@ def _new_report(config: Config, run: str, seed: str | int | None, fraction: floa
 
 
 def _look(shared: _Drill, opening: float, report_dir: Path | None) -> None:
-    """Before anything is taken away: what do the records promise, who is out of reach already, how fast is it read."""
+    """Before anything is taken away: what is there, who is out of reach already, how fast is it read."""
     report = shared.report
     report.survive = shared.placements.survive
     report.out_of_reach = _out_of_reach(shared.healthy)

@@ -1,21 +1,22 @@
-"""What the records say is where, and which set of targets leaves least of it when it is lost."""
+"""What of checkpoints is where, and which set of targets leaves least of it when it is lost."""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 
-import erasure
 from ckptstore.errors import CkptStoreError
+from ckptstore.load.documents import fetch_document
 from ckptstore.opened import Opened
-from ckptstore.operations.drill.restoring import shards_of
+from ckptstore.operations.checking import check
+from ckptstore.operations.subsets import NOTHING
+from ckptstore.operations.survey import ShardSurvey, StripeSurvey
 from ckptstore.placement import Survives, survives
 from ckptstore.selection import key_of
-from ckptstore.source import Source
-from ckptstore.tolerance import record_survives, weakest
-from manifests import Checkpoint, History, Reference, ShardRecord
+from ckptstore.tolerance import weakest
+from manifests import Checkpoint, History, Index, Reference
 
 STEPS = 500_000
 """Times that the search looks at what one set leaves of one pattern of placement: a second or two."""
@@ -31,7 +32,7 @@ class Placements:
     """Of all checkpoints that are to be drilled.
 
     `patterns`: of each checkpoint, by key; `data`: bytes of data fragments on each target; `survive`: what each
-    checkpoint survives by its records, by key; `parity`: the m of their codes.
+    checkpoint survives by what is there, by key; `parity`: the m of their codes.
     """
 
     patterns: dict[str, set[Pattern]] = field(default_factory=dict)
@@ -68,7 +69,10 @@ class Worst:
 
 
 def gather(opened: Opened, history: History, chosen: Iterable[Checkpoint]) -> Placements:
-    """What the records of checkpoints say. One whose records can't be read is left out: its restore says why."""
+    """What is there of checkpoints, by listing; no data is read. What is out of reach may well be there, and counts.
+
+    One whose records can't be read is left out: its restore says why.
+    """
     found = Placements()
     members, standings = opened.group.members, opened.group.standings
     needed = len(members.targets) - members.t
@@ -77,10 +81,17 @@ def gather(opened: Opened, history: History, chosen: Iterable[Checkpoint]) -> Pl
     voters = tuple((name, 1) for name in sorted({*history.heard, *silent}))  # what is silent may well be there
     for checkpoint in chosen:
         patterns: set[Pattern] = {(needed, voters)}
+        health = check(opened, history, checkpoint, NOTHING)
+        index = checkpoint.manifest.copies[0].index
         try:
-            each = [votes, *_add(opened, checkpoint, found, patterns)]
+            shards = fetch_document(Index, index, opened.targets).shards
         except CkptStoreError:
             continue
+        if len(health.shards) < len(shards):
+            continue
+        each = [votes, _add_copies(opened, index, health.bad_indexes, patterns)]
+        for survey in health.shards:
+            each += _add_shard(opened, survey, found, patterns)
         found.patterns[key_of(checkpoint)] = patterns
         found.survive[key_of(checkpoint)] = weakest(each)
     return found
@@ -114,30 +125,28 @@ def _worst_for_each(
     return [heaviest for _, _, heaviest in sorted(found, key=lambda each: each[:2])]
 
 
-def _add(opened: Opened, checkpoint: Checkpoint, found: Placements, patterns: set[Pattern]) -> list[Survives]:
-    """Add a checkpoint's stripes and documents; return what each survives."""
-    source = Source.open(opened, checkpoint.manifest)
-    each = [_add_copies(opened, checkpoint.manifest.copies[0].index, patterns)]
-    for shard, reference in zip(shards_of(source), source.index.shards, strict=True):
-        each += [_add_copies(opened, reference.record, patterns), record_survives(shard.record, opened.domains)]
-        _add_stripes(shard.record, found, patterns)
+def _add_shard(opened: Opened, survey: ShardSurvey, found: Placements, patterns: set[Pattern]) -> list[Survives]:
+    """Add the copies of a shard's record, and its stripes; return what each survives."""
+    found.parity |= {code.m for code in survey.shard.record.codes}
+    each = [_add_copies(opened, survey.reference.record, survey.bad_records, patterns)]
+    for stripe in survey.stripes:
+        _add_stripe(stripe, found, patterns)
+        each.append(stripe.survives(opened.domains, trusting=True))
     return each
 
 
-def _add_copies(opened: Opened, reference: Reference, patterns: set[Pattern]) -> Survives:
-    patterns.add((1, tuple((name, 1) for name in sorted(reference.targets))))
-    return survives(reference.targets, 1, opened.domains)
+def _add_copies(opened: Opened, reference: Reference, bad: Container[str], patterns: set[Pattern]) -> Survives:
+    left = [name for name in reference.targets if name not in bad]
+    patterns.add((1, tuple((name, 1) for name in sorted(left))))
+    return survives(left, 1, opened.domains)
 
 
-def _add_stripes(record: ShardRecord, found: Placements, patterns: set[Pattern]) -> None:
-    found.parity |= {code.m for code in record.codes}
-    for stripe in record.stripes:
-        code = record.codes[stripe.code]
-        shape = erasure.StripeShape(code.k, code.m, stripe.length, record.digest.block)
-        homes = [None if at is None else record.targets[at] for at in stripe.at]
-        empty = sum(not shape.stored(fragment) for fragment in range(shape.n))
-        held = Counter(home for home in homes if home is not None)
-        patterns.add((code.k - empty, tuple(sorted(held.items()))))
-        for fragment, home in enumerate(homes[: code.k]):
-            if home is not None:
-                found.data[home] += shape.stored(fragment)
+def _add_stripe(stripe: StripeSurvey, found: Placements, patterns: set[Pattern]) -> None:
+    shape = stripe.want.shape
+    homes = [None if fragment in stripe.bad else stripe.home(fragment) for fragment in range(shape.n)]
+    empty = sum(not shape.stored(fragment) for fragment in range(shape.n))
+    held = Counter(home for home in homes if home is not None)
+    patterns.add((stripe.code.k - empty, tuple(sorted(held.items()))))
+    for fragment, home in enumerate(homes[: stripe.code.k]):
+        if home is not None:
+            found.data[home] += shape.stored(fragment)

@@ -92,7 +92,7 @@ class Verdict:
 
 @dataclass
 class DrillReport:
-    """A drill. `out_of_reach`: targets that were so before anything was done, and why. `survive`: by the records."""
+    """A drill. `out_of_reach`: targets that were so before anything was done, and why. `survive`: by what is there."""
 
     store: str
     run: str
