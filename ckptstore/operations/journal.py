@@ -5,12 +5,13 @@ same where it has got a new version since. The file is gone once a pass has come
 """
 
 import fcntl
-import json
 import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Annotated, Any, Literal, Self
+
+import msgspec
 
 from ckptstore.errors import UsageError
 from ckptstore.operations.checking import new_health
@@ -21,13 +22,44 @@ from ckptstore.placement import Survives
 from ckptstore.selection import key_of
 from manifests import Checkpoint
 
-FORMAT = 1
 LONGEST = 7 * 86400
 """Seconds from the beginning of a pass after which what it found says too little of today."""
-WHAT = ("store", "targets", "run", "checkpoint", "read_data", "subset")
-"""What a pass is known by: one that differs in any of it is another."""
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Place = Annotated[str, msgspec.Meta(pattern="^(0[0-9a-f]{16}|10{16})$")]
+"""On the circle of 2^64, in hexadecimal: wider than an integer of JSON may be."""
 
 __all__ = ["Journal"]
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What a pass is known by: one that differs in any of `WHAT` is another. `window`: start and width."""
+
+    store: str
+    targets: list[str]
+    run: str | None
+    checkpoint: str | None
+    read_data: bool
+    subset: str | None
+    window: tuple[Place, Place]
+    begun: float
+    ckpt: Literal["verify"] = "verify"
+    format: Literal[1] = 1
+
+
+WHAT = Header.__struct_fields__[:6]
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A checkpoint found good, and what it survives."""
+
+    run: str
+    key: str
+    version: str
+    targets: Count
+    domains: Count
+    expected: Count
+    checked: Count
 
 
 class Journal:
@@ -39,17 +71,12 @@ class Journal:
         self._file: IO[bytes] = self._path.open("a+b")
         try:
             self._lock()
-            self._lines = self._read()
-            if not self._lines:
-                header = {"ckpt": "verify", "format": FORMAT, **about, "window": [window.start, window.width]}
-                header["begun"] = time.time()
-                self._lines = [header]
-                self._write(header)
+            self._good: dict[tuple[str, str], Line] = {}
+            self._header = self._read() or self._begin(about, window)
             self.window = self._checked(about)
-            self._good = {(line["run"], line["key"]): line for line in self._lines[1:]}
-        except (KeyError, TypeError, ValueError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             self._file.close()
-            raise self._refusal("is no file of an unfinished verify") from error
+            raise self._refusal(f"is no file of an unfinished verify: {error}") from error
         except BaseException:
             self._file.close()
             raise
@@ -66,11 +93,11 @@ class Journal:
     def find(self, checkpoint: Checkpoint) -> CheckpointHealth | None:
         """What an earlier part of the pass found of it, where that was good and it is what it was."""
         line = self._good.get((checkpoint.manifest.run, key_of(checkpoint)))
-        if line is None or line["version"] != _version(checkpoint):
+        if line is None or line.version != _version(checkpoint):
             return None
         health = new_health(checkpoint)
-        health.tolerance = Survives(line["targets"], line["domains"])
-        health.counts = Counts(line["expected"], line["checked"])
+        health.tolerance = Survives(line.targets, line.domains)
+        health.counts = Counts(line.expected, line.checked)
         health.earlier = True
         return health
 
@@ -79,50 +106,48 @@ class Journal:
         if self.find(checkpoint) is not None:
             return
         counts, tolerance = health.counts, health.tolerance
-        self._write(
-            {
-                "run": health.run,
-                "key": health.key,
-                "version": _version(checkpoint),
-                "targets": tolerance.targets,
-                "domains": tolerance.domains,
-                "expected": counts.expected,
-                "checked": counts.checked,
-            }
-        )
+        found = (tolerance.targets, tolerance.domains, counts.expected, counts.checked)
+        self._write(Line(health.run, health.key, _version(checkpoint), *found))
 
     def _lock(self) -> None:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise self._refusal("is in use by another verify") from error
+        if not os.fstat(self._file.fileno()).st_nlink:  # that one has come to its end since we opened it
+            raise self._refusal("was of a verify that has just ended: run this one again")
 
-    def _read(self) -> list[dict[str, Any]]:
-        """The whole lines; half of one, which a killed process left, is cut off."""
+    def _begin(self, about: Mapping[str, Any], window: Window) -> Header:
+        header = Header(**about, window=(f"{window.start:017x}", f"{window.width:017x}"), begun=time.time())
+        self._write(header)
+        return header
+
+    def _read(self) -> Header | None:
+        """The whole lines; half of one, which a killed process left, is cut off. None where there is nothing yet."""
         self._file.seek(0)
         data = self._file.read()
         whole = data[: data.rfind(b"\n") + 1]
-        if data and not whole:
-            raise ValueError("not one whole line")
-        lines = [json.loads(line) for line in whole.splitlines()]
-        if lines and (lines[0]["ckpt"], lines[0]["format"]) != ("verify", FORMAT):
-            raise ValueError("another kind of file")
+        if not data:
+            return None
+        first, *others = whole.splitlines() or [data]
+        header = msgspec.json.decode(first, type=Header)
+        lines = [msgspec.json.decode(line, type=Line) for line in others]
+        self._good = {(line.run, line.key): line for line in lines}
         self._file.truncate(len(whole))
-        return lines
+        return header
 
     def _checked(self, about: Mapping[str, Any]) -> Window:
-        header = self._lines[0]
+        header = self._header
         for name in WHAT:
-            if header[name] != about[name]:
-                raise self._refusal(f"is of another pass: its {name} is {header[name]}, not {about[name]}")
-        days = (time.time() - header["begun"]) / 86400
-        if not 0 <= days * 86400 <= LONGEST:
-            raise self._refusal(f"is of a pass that began {days:.1f} days ago: remove it, and begin anew")
-        start, width = header["window"]
-        return Window(int(start), int(width))
+            if getattr(header, name) != about[name]:
+                raise self._refusal(f"is of another pass: its {name} is {getattr(header, name)}, not {about[name]}")
+        seconds = time.time() - header.begun
+        if not 0 <= seconds <= LONGEST:
+            raise self._refusal(f"is of a pass that began {seconds / 86400:.1f} days ago: remove it, and begin anew")
+        return Window(*(int(place, 16) for place in header.window))
 
-    def _write(self, line: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(line).encode() + b"\n")
+    def _write(self, line: msgspec.Struct) -> None:
+        self._file.write(msgspec.json.encode(line) + b"\n")
         self._file.flush()
 
     def _refusal(self, reason: str) -> UsageError:

@@ -1,5 +1,6 @@
 """A verify that was interrupted goes on: what was found good isn't looked at again. No other file is touched."""
 
+import fcntl
 import json
 import time
 
@@ -156,6 +157,35 @@ def test_a_file_of_something_else_is_left_as_it_is(five, tmp_path, data):
     with pytest.raises(UsageError, match=r"resume: .*store.toml is no file of an unfinished verify"):
         verify(five.opened, RUN, resume=file)
     assert file.read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"version": None}, {"targets": "2"}, {"expected": None}, {"checked": -1}, {"window": [0, 0]}, {"begun": "x"}],
+)
+def test_a_line_that_no_verify_wrote_is_refused(five, tmp_path, change):
+    file = tmp_path / "pass"
+    interrupt(five, file)
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    line = next(line for line in lines if change.keys() & line.keys())
+    line.update(change)
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(UsageError, match="is no file of an unfinished verify"):
+        verify(five.opened, RUN, read_data=True, resume=file)
+
+
+def test_a_file_that_another_verify_has_just_removed_is_not_gone_on_with(five, tmp_path, monkeypatch):
+    file = tmp_path / "pass"
+    interrupt(five, file)
+    lock = fcntl.flock
+
+    def late(*arguments):
+        file.unlink()
+        lock(*arguments)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with pytest.raises(UsageError, match="has just ended"):
+        verify(five.opened, RUN, read_data=True, resume=file)
 
 
 def test_half_a_line_of_a_killed_pass_is_cut_off(five, tmp_path):
