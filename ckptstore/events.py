@@ -96,7 +96,8 @@ class RunVerified(Event):
     """All of a run was looked at: how many live checkpoints are in which state, and how many findings of which kind.
 
     `targets`, `domains`: what the worst of them survives, -1 where it doesn't load, None where there is none.
-    `expected`, `checked`: objects.
+    `expected`, `checked`: objects. `by`: "listing", or "data" where bytes were read: what that found stays so until
+    bytes are read again, whatever a listing says.
     """
 
     run: str
@@ -106,6 +107,7 @@ class RunVerified(Event):
     domains: int | None
     expected: int
     checked: int
+    by: str = "listing"
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ class Upkeep:
                 self._opened, self.name, selector, read_data=read_data, subset=subset, observer=w.observe, **how
             )
             if selector is None:
-                w.observe(verified(self.name, report))
+                w.observe(verified(self.name, report, read_data=read_data))
         return report
 
     def repair(

@@ -16,7 +16,7 @@ RECENT = 11
 __all__ = ["listed", "verified"]
 
 
-def verified(run: str, report: VerifyReport) -> RunVerified:
+def verified(run: str, report: VerifyReport, *, read_data: bool) -> RunVerified:
     """What `verify` found in all of a run. States that can be and aren't are counted as 0."""
     states = dict.fromkeys(VerifyReport.CODES, 0) | Counter(health.state for health in report.checkpoints)
     looked_at = [*report.checkpoints, *report.deleted]
@@ -30,6 +30,7 @@ def verified(run: str, report: VerifyReport) -> RunVerified:
         min((tolerance.domains for tolerance in tolerances), default=None),
         report.counts.expected,
         report.counts.checked,
+        "data" if read_data else "listing",
     )
 
 

@@ -30,6 +30,8 @@ FAILING = ("save", "load")
 WORK_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000)
 REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 RUN = ["run"]
+VERIFIED = ["run", "by"]
+BY = {"verify": "listing", "verify_data": "data"}
 
 __all__ = ["PrometheusObserver"]
 
@@ -88,14 +90,14 @@ class PrometheusObserver:
     def _make_run(self) -> None:
         """What a verify found of a run, and when it was saved last."""
         self._checkpoints = self._gauge(
-            "checkpoints", "Live checkpoints by what the last verify found.", [*RUN, "state"]
+            "checkpoints", "Live checkpoints by what the last verify found.", [*VERIFIED, "state"]
         )
-        self._findings = self._gauge("findings", "Findings of the last verify, by kind.", [*RUN, "kind"])
+        self._findings = self._gauge("findings", "Findings of the last verify, by kind.", [*VERIFIED, "kind"])
         text = "Losses of {} that the worst live checkpoint survives; -1: it doesn't load."
-        self._targets = self._gauge("checkpoint_survives_targets", text.format("targets"), RUN)
-        self._domains = self._gauge("checkpoint_survives_domains", text.format("domains"), RUN)
-        self._expected = self._gauge("objects_expected", "Objects that a run's checkpoints should have.", RUN)
-        self._checked = self._gauge("objects_checked", "Objects that the last verify could look at.", RUN)
+        self._targets = self._gauge("checkpoint_survives_targets", text.format("targets"), VERIFIED)
+        self._domains = self._gauge("checkpoint_survives_domains", text.format("domains"), VERIFIED)
+        self._expected = self._gauge("objects_expected", "Objects that a run's checkpoints should have.", VERIFIED)
+        self._checked = self._gauge("objects_checked", "Objects that the last verify could look at.", VERIFIED)
         text = "When the latest checkpoint was saved, by the saver's clock."
         self._saved = self._gauge("latest_checkpoint_timestamp_seconds", text, RUN)
         self._step = self._gauge("latest_checkpoint_step", "Step of the latest checkpoint.", RUN)
@@ -118,8 +120,8 @@ class PrometheusObserver:
             self._success.labels(event.run, event.work).set(time.time())
             if event.work in self._seconds:
                 self._seconds[event.work].labels(event.run).observe(event.seconds)
-        elif event.work in {"verify", "verify_data"}:
-            self._forget(event.run)  # what was found before says nothing of now
+        elif event.work in BY:
+            self._forget(event.run, BY[event.work])  # what was found before says nothing of now
 
     def _request(self, event: RequestEnded) -> None:
         key = (event.target, event.verb, event.outcome)
@@ -146,15 +148,15 @@ class PrometheusObserver:
             self._failures.labels(target, work)
 
     def _verified(self, event: RunVerified) -> None:
-        self._forget(event.run)
+        self._forget(event.run, event.by)
         for state, number in event.states.items():
-            self._checkpoints.labels(event.run, state).set(number)
+            self._checkpoints.labels(event.run, event.by, state).set(number)
         for kind, number in event.findings.items():
-            self._findings.labels(event.run, kind).set(number)
-        self._set(self._targets, event.run, event.targets)
-        self._set(self._domains, event.run, event.domains)
-        self._set(self._expected, event.run, event.expected)
-        self._set(self._checked, event.run, event.checked)
+            self._findings.labels(event.run, event.by, kind).set(number)
+        values = (event.targets, event.domains, event.expected, event.checked)
+        for gauge, told in zip(self._found[2:], values, strict=True):
+            if told is not None:
+                gauge.labels(event.run, event.by).set(told)
 
     def _listed(self, event: RunListed) -> None:
         self._set(self._saved, event.run, event.saved)
@@ -162,9 +164,9 @@ class PrometheusObserver:
         self._set(self._size, event.run, event.bytes)
         self._set(self._interval, event.run, event.interval)
 
-    def _forget(self, run: str) -> None:
+    def _forget(self, run: str, by: str) -> None:
         for gauge in self._found:
-            gauge.remove_by_labels({"run": run})
+            gauge.remove_by_labels({"run": run, "by": by})
 
     def _set(self, gauge: Any, run: str, value: float | None) -> None:
         """No series where there is no value: a 0 would be one."""

@@ -56,8 +56,8 @@ def test_metrics_are_printed_in_prometheus_format(ckpt):
     answer = ckpt("metrics")
     found = samples_of(answer.out)
     assert answer.code == 0
-    assert of(found, "checkpoints", run="default", state="good") == 1
-    assert of(found, "checkpoint_survives_targets", run="default") == 2
+    assert of(found, "checkpoints", by="listing", run="default", state="good") == 1
+    assert of(found, "checkpoint_survives_targets", run="default", by="listing") == 2
     assert of(found, "latest_checkpoint_step", run="default") == 7
     assert abs(of(found, "latest_checkpoint_timestamp_seconds", run="default") - time.time()) < 300
     assert of(found, "last_attempt_ok", run="default", work="verify") == 1
@@ -69,9 +69,11 @@ def test_json_has_one_line_a_sample_and_the_same_values(ckpt):
     answer = ckpt("metrics", "--json")
     samples = [line for line in answer.lines if line["type"] == "sample"]
     assert answer.summary["store"] == "store"
-    assert {"name": "ckptstore_checkpoints", "labels": {"run": "default", "state": "good"}, "value": 1.0} in [
-        {key: line[key] for key in ("name", "labels", "value")} for line in samples
-    ]
+    assert {
+        "name": "ckptstore_checkpoints",
+        "labels": {"by": "listing", "run": "default", "state": "good"},
+        "value": 1.0,
+    } in [{key: line[key] for key in ("name", "labels", "value")} for line in samples]
     assert [line["code"] for line in answer.lines if line["type"] == "run"] == [0]
 
 
@@ -80,18 +82,18 @@ def test_what_is_damaged_is_told_and_the_exit_code_stays_0(ckpt):
     answer = ckpt("metrics")
     found = samples_of(answer.out)
     assert answer.code == 0
-    assert of(found, "checkpoints", run="default", state="degraded") == 1
-    assert of(found, "checkpoint_survives_targets", run="default") == 1
-    assert of(found, "findings", run="default", kind="unreachable") > 0
+    assert of(found, "checkpoints", by="listing", run="default", state="degraded") == 1
+    assert of(found, "checkpoint_survives_targets", run="default", by="listing") == 1
+    assert of(found, "findings", by="listing", run="default", kind="unreachable") > 0
 
 
 def test_a_store_out_of_reach_is_told_and_so_is_that_verify_failed(ckpt):
-    assert of(samples_of(ckpt("metrics").out), "checkpoints", run="default", state="good") == 1
+    assert of(samples_of(ckpt("metrics").out), "checkpoints", by="listing", run="default", state="good") == 1
     ckpt.away(*"abcdef")
     answer = ckpt("metrics")
     assert answer.code == 5
     assert "could not be looked at" in answer.err
-    assert of(samples_of(answer.out), "checkpoints", run="default", state="good") is None
+    assert of(samples_of(answer.out), "checkpoints", by="listing", run="default", state="good") is None
 
 
 def test_all_runs_are_looked_at(ckpt):
@@ -99,9 +101,9 @@ def test_all_runs_are_looked_at(ckpt):
         assert ckpt("save", ckpt.folder / "in.safetensors", "--step", 1, "--run", run).code == 0
     found = samples_of(ckpt("metrics", "--all-runs").out)
     for run in ("default", "one", "two"):
-        assert of(found, "checkpoints", run=run, state="good") == 1
+        assert of(found, "checkpoints", by="listing", run=run, state="good") == 1
     only = samples_of(ckpt("metrics", "--run", "one").out)
-    assert of(only, "checkpoints", run="two", state="good") is None
+    assert of(only, "checkpoints", by="listing", run="two", state="good") is None
 
 
 def test_a_textfile_is_replaced_whole_and_keeps_the_last_success(ckpt):
@@ -120,7 +122,7 @@ def test_a_textfile_is_replaced_whole_and_keeps_the_last_success(ckpt):
     assert path.stat().st_ino != inode
     assert of(found, "last_attempt_ok", run="default", work="verify") == 0
     assert of(found, "last_success_timestamp_seconds", run="default", work="verify") == success
-    assert of(found, "checkpoints", run="default", state="good") is None
+    assert of(found, "checkpoints", by="listing", run="default", state="good") is None
     assert [file.name for file in ckpt.folder.glob("*.prom*")] == ["ckptstore.prom"]
 
 
@@ -159,11 +161,11 @@ def test_an_unwritable_textfile_is_told(ckpt):
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.soak)])
 def test_the_endpoint_looks_again_and_stops_cleanly(ckpt, number):
     with serving(ckpt, "--every", "1s") as (child, url):
-        found = wait_for(url, lambda found: of(found, "checkpoints", run="default", state="good"))
-        assert of(found, "checkpoints", run="default", state="good") == 1
+        found = wait_for(url, lambda found: of(found, "checkpoints", by="listing", run="default", state="good"))
+        assert of(found, "checkpoints", by="listing", run="default", state="good") == 1
         ckpt.away("f")
-        found = wait_for(url, lambda found: of(found, "checkpoints", run="default", state="degraded"))
-        assert of(found, "checkpoints", run="default", state="degraded") == 1
+        found = wait_for(url, lambda found: of(found, "checkpoints", by="listing", run="default", state="degraded"))
+        assert of(found, "checkpoints", by="listing", run="default", state="degraded") == 1
         assert of(found, "verify_seconds_count", run="default") >= 2
         child.send_signal(number)
         out, err = child.communicate(timeout=20)
@@ -176,14 +178,16 @@ def test_the_endpoint_looks_again_and_stops_cleanly(ckpt, number):
 @pytest.mark.parametrize("options", [pytest.param([], marks=pytest.mark.soak), ["--all-runs"]])
 def test_the_endpoint_lives_on_while_the_store_is_out_of_reach(ckpt, options):
     with serving(ckpt, "--every", "1s", *options) as (_child, url):
-        wait_for(url, lambda found: of(found, "checkpoints", run="default", state="good"))
+        wait_for(url, lambda found: of(found, "checkpoints", by="listing", run="default", state="good"))
         ckpt.away(*"abcdef")
         down = wait_for(url, lambda found: not of(found, "last_attempt_ok", run="default", work="verify"))
-        assert of(down, "checkpoints", run="default", state="good") is None
+        assert of(down, "checkpoints", by="listing", run="default", state="good") is None
         assert of(down, "last_success_timestamp_seconds", run="default", work="verify") > 0
         ckpt.back(*"abcdef")
-        well = wait_for(url, lambda found: of(found, "checkpoints", run="default", state="good"), seconds=60)
-        assert of(well, "checkpoints", run="default", state="good") == 1
+        well = wait_for(
+            url, lambda found: of(found, "checkpoints", by="listing", run="default", state="good"), seconds=60
+        )
+        assert of(well, "checkpoints", by="listing", run="default", state="good") == 1
 
 
 def test_no_secret_is_served_or_told(ckpt):

@@ -14,7 +14,7 @@ import ckptstore
 from ckptstore import telemetry
 from ckptstore.errors import CkptStoreError, UsageError
 from ckptstore.events import FragmentDamaged, RequestEnded, RunListed, RunVerified, TargetFailed, WorkBegan, WorkEnded
-from tests.support import make_store
+from tests.support import RUN, make_store
 
 STATE = {"model": {"w": torch.arange(100_000, dtype=torch.float32)}}
 BYTES = 400_000
@@ -69,11 +69,11 @@ def test_a_save_a_load_and_a_verify_are_scraped_over_http(run, tmp_path):
         assert of(samples, "ckptstore_work_in_progress", run="r", work=work) == 0
     assert 2 * BYTES <= of(samples, "ckptstore_bytes_total", run="r", work="save") < 2.2 * BYTES
     assert BYTES <= of(samples, "ckptstore_bytes_total", run="r", work="load") < 1.1 * BYTES
-    assert of(samples, "ckptstore_checkpoints", run="r", state="good") == 2
-    assert of(samples, "ckptstore_checkpoints", run="r", state="lost") == 0
-    assert of(samples, "ckptstore_checkpoint_survives_targets", run="r") == 2
-    expected = of(samples, "ckptstore_objects_expected", run="r")
-    assert expected == of(samples, "ckptstore_objects_checked", run="r") > 0
+    assert of(samples, "ckptstore_checkpoints", run="r", by="listing", state="good") == 2
+    assert of(samples, "ckptstore_checkpoints", run="r", by="listing", state="lost") == 0
+    assert of(samples, "ckptstore_checkpoint_survives_targets", run="r", by="listing") == 2
+    expected = of(samples, "ckptstore_objects_expected", run="r", by="listing")
+    assert expected == of(samples, "ckptstore_objects_checked", run="r", by="listing") > 0
     on_disk = {name: [file for file in (tmp_path / name).rglob("*") if file.is_file()] for name in "abcdef"}
     for name, files in on_disk.items():
         put = sum_of(samples, "ckptstore_target_bytes_total", target=name, verb="put")
@@ -88,9 +88,9 @@ def test_a_target_that_is_gone_shows_as_failing_requests_and_degraded_checkpoint
     metrics = telemetry.PrometheusObserver()
     with telemetry.observe(metrics):
         run.verify()
-    assert value(metrics, "ckptstore_checkpoints", run="r", state="degraded") == 1
-    assert value(metrics, "ckptstore_checkpoint_survives_targets", run="r") == 1
-    assert value(metrics, "ckptstore_findings", run="r", kind="unreachable") > 0
+    assert value(metrics, "ckptstore_checkpoints", run="r", by="listing", state="degraded") == 1
+    assert value(metrics, "ckptstore_checkpoint_survives_targets", run="r", by="listing") == 1
+    assert value(metrics, "ckptstore_findings", run="r", by="listing", kind="unreachable") > 0
     failing = [
         sample
         for family in metrics.registry.collect()
@@ -144,22 +144,36 @@ def test_verifies_of_one_of_all_and_of_the_data_are_told_apart(run, options, wor
     with telemetry.observe(metrics):
         run.verify(**options)
     assert value(metrics, "ckptstore_work_total", run="r", work=work, outcome="ok") == 1
-    told = value(metrics, "ckptstore_checkpoints", run="r", state="good")
-    assert told == (None if options.get("step") else 1)
+    told = {by: value(metrics, "ckptstore_checkpoints", run="r", by=by, state="good") for by in ("listing", "data")}
+    assert told == {"listing": 1 if work == "verify" else None, "data": 1 if work == "verify_data" else None}
+
+
+def test_what_only_reading_finds_is_told_until_bytes_are_read_again(tmp_path):
+    store = make_store(tmp_path)
+    metrics = telemetry.PrometheusObserver()
+    with ckptstore.open(store.config) as opened, telemetry.observe(metrics):
+        run = opened.run(RUN)
+        run.save(STATE, step=1)
+        for fragment in store.fragments(store.latest())[:3]:
+            store.flip(fragment)
+        run.verify(read_data=True)
+        run.verify()
+        told = {by: value(metrics, "ckptstore_checkpoints", run=RUN, by=by, state="lost") for by in ("listing", "data")}
+    assert told == {"listing": 0, "data": 1}
 
 
 def test_what_a_verify_found_is_forgotten_at_the_next_and_where_that_fails():
     metrics = telemetry.PrometheusObserver()
     metrics(RunVerified("r", {"good": 1, "lost": 1}, {"missing": 4}, -1, -1, 10, 6))
     metrics(RunVerified("other", {"good": 1}, {}, 2, 1, 5, 5))
-    assert value(metrics, "ckptstore_findings", run="r", kind="missing") == 4
+    assert value(metrics, "ckptstore_findings", run="r", by="listing", kind="missing") == 4
     metrics(RunVerified("r", {"good": 2, "lost": 0}, {}, 2, 1, 10, 10))
-    assert value(metrics, "ckptstore_findings", run="r", kind="missing") is None
-    assert value(metrics, "ckptstore_checkpoint_survives_targets", run="r") == 2
+    assert value(metrics, "ckptstore_findings", run="r", by="listing", kind="missing") is None
+    assert value(metrics, "ckptstore_checkpoint_survives_targets", run="r", by="listing") == 2
     metrics(WorkBegan(1, "verify", "r", None))
     metrics(WorkEnded(1, "verify", "r", None, 1.0, 0, "OutOfReach", "no"))
-    assert value(metrics, "ckptstore_checkpoints", run="r", state="good") is None
-    assert value(metrics, "ckptstore_checkpoint_survives_targets", run="other") == 2
+    assert value(metrics, "ckptstore_checkpoints", run="r", by="listing", state="good") is None
+    assert value(metrics, "ckptstore_checkpoint_survives_targets", run="other", by="listing") == 2
 
 
 def test_a_run_without_checkpoints_has_no_latest_one():
