@@ -17,6 +17,7 @@ from ckptstore.arguments import check_types
 from ckptstore.errors import ConfigError, UsageError
 from ckptstore.objectives import Objectives
 from ckptstore.placement import Place, full_tolerance
+from ckptstore.prices import Prices
 from ckptstore.retention import Retention
 
 SIZE_UNITS = {
@@ -68,6 +69,7 @@ class Config(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
     save_timeout: float = 1800.0
     retention: Retention = Retention()
     objectives: Objectives = Objectives()
+    prices: Prices = Prices()
     targets: list[TargetConfig]
     folder: str = "."
     """Where relative target paths start: the folder of `store.toml`."""
@@ -77,6 +79,7 @@ class Config(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
         _check_names(self)
         _check_sizes(self)
         _check_tolerance(self)
+        _check_priced(self)
         if not 0 < self.save_timeout < LONGEST_TIMEOUT:
             message = f"save_timeout = {self.save_timeout}: seconds above 0, below {LONGEST_TIMEOUT}"
             raise ConfigError(message, key="save_timeout")
@@ -200,3 +203,18 @@ def _check_tolerance(config: Config) -> None:
         )
         hint = "add targets (commit = true), choose a code with more parity, or set require_tolerance lower"
         raise ConfigError(message, key="require_tolerance", hint=hint)
+
+
+def _check_priced(config: Config) -> None:
+    """Prices are of targets and domains that there are: a slip of the pen would leave one without."""
+    domains, targets = {place.domain for place in config.places}, {place.target for place in config.places}
+    job = [config.prices.job] if config.prices.job is not None else []
+    for key, names, known in (
+        ("prices.job", job, domains),
+        ("prices.domains", config.prices.domains, domains),
+        ("prices.targets", config.prices.targets, targets),
+    ):
+        unknown = sorted({*names} - known)
+        if unknown:
+            message = f"{key}: {', '.join(unknown)} is none of {', '.join(sorted(known))}"
+            raise ConfigError(message, key=key, hint="name it as [[targets]] does")

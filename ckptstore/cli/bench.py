@@ -43,7 +43,8 @@ def bench(call: Call, size_: Size = "256MiB", rounds: Rounds = 3, clean: Clean =
         report = measure(call.config, size=nbytes, rounds=rounds, observer=observer)
     _tell(call, report)
     timed = [{"what": t.what, "seconds": t.seconds, "bytes": t.bytes, "rate": t.rate} for t in report.timed]
-    return _end(call, report.failed, size=nbytes, rounds=rounds, timed=timed, left_out=report.left_out)
+    found = {"timed": timed, "left_out": report.left_out}
+    return _end(call, report.failed, erasure_code=call.config.code, size=nbytes, rounds=rounds, **found)
 
 
 def _tell(call: Call, report: "BenchReport") -> None:
@@ -58,7 +59,9 @@ def _tell(call: Call, report: "BenchReport") -> None:
     save = report.timing("save")
     rounds = count(report.rounds, "round")
     call.output.say(f"{size(report.size)} of state in {rounds}, by one process; what was put is removed again")
-    call.output.note(f"next: ckpt plan --bandwidth {save.rate / 1e9:.3g}GB, times the processes that save at once")
+    sent = save.rate * (call.config.k + call.config.m) / call.config.k
+    call.output.note(f"next: ckpt plan --bandwidth {sent / 1e9:.3g}GB, times the processes that save at once")
+    call.output.note("or: ckpt bench --json > bench.json, then: ckpt plan --bench bench.json --processes N")
 
 
 def _end(call: Call, failed: dict[str, str], **fields: object) -> int:

@@ -1,18 +1,22 @@
 """`ckpt plan`: what a layout is worth before anything is stored on it."""
 
+from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ckptstore.cli import plan_options as asked
+from ckptstore.cli import plan_report as tell
 from ckptstore.cli.call import Call
-from ckptstore.cli.wording import survival
+from ckptstore.cli.failures import failure_of
 
 if TYPE_CHECKING:
-    from ckptstore.planning import Estimate, Layout, Rates
-    from ckptstore.planning.simulation import Simulated
+    from collections.abc import Sequence
 
-DEFAULTS = ("4+2", "8+4@4", "1+1@2", "1+2@3")
-EQUAL = 0.05  # what differs by less is said to be equal: the rates aren't known better
+    from ckptstore.planning import Estimate, Job
+
+OBJECTIVE_MISSED = 3
 __all__ = ["plan"]
 
 
@@ -29,8 +33,23 @@ def plan(
     gpus: Annotated[int, typer.Option("--gpus", metavar="N", help="GPUs of the job.")] = 16384,
     state: Annotated[str, typer.Option("--state", metavar="SIZE", help="Bytes of a checkpoint.")] = "5000GB",
     bandwidth: Annotated[
-        str, typer.Option("--bandwidth", metavar="SIZE", help="Bytes a second of all ranks together.")
-    ] = "500GB",
+        str | None,
+        typer.Option(
+            "--bandwidth",
+            metavar="SIZE",
+            help="Bytes a second of all ranks together; 500GB if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    bench: Annotated[
+        Path | None,
+        typer.Option(
+            "--bench", metavar="FILE", help="Bandwidths as `ckpt bench --json` measured them.", show_default=False
+        ),
+    ] = None,
+    processes: Annotated[
+        int, typer.Option("--processes", metavar="N", help="With --bench: processes as fast as its one, at once.")
+    ] = 1,
     stall: Annotated[float, typer.Option("--stall", metavar="S", help="Seconds that a save stalls training.")] = 2.0,
     restart: Annotated[
         float, typer.Option("--restart", metavar="S", help="Seconds of a restart beside reading the state.")
@@ -49,6 +68,60 @@ def plan(
     rebuild: Annotated[
         float, typer.Option("--rebuild", metavar="H", help="Mean hours until a loss is noticed and rebuilt.")
     ] = 36.0,
+    rpo: Annotated[
+        str | None,
+        typer.Option("--rpo", metavar="TIME", help="The newest checkpoint is no older, as 1h.", show_default=False),
+    ] = None,
+    rto: Annotated[
+        str | None,
+        typer.Option("--rto", metavar="TIME", help="The state is read in so long, as 15m.", show_default=False),
+    ] = None,
+    survive: Annotated[
+        int | None,
+        typer.Option("--survive", metavar="N", help="Targets that may be lost, whichever.", show_default=False),
+    ] = None,
+    survive_domains: Annotated[
+        int | None, typer.Option("--survive-domains", metavar="N", help="Likewise domains.", show_default=False)
+    ] = None,
+    price: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--price",
+            metavar="FIELD=USD",
+            help="As a key of [prices] in store.toml, as egress=0.02; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    near: Annotated[
+        str | None,
+        typer.Option(
+            "--near",
+            metavar="LAYOUT",
+            help="A tier before the layouts: a code over nodes of the job, as 3+1.",
+            show_default=False,
+        ),
+    ] = None,
+    near_interval: Annotated[
+        float | None,
+        typer.Option(
+            "--near-interval", metavar="S", help="Seconds between its saves; else the best.", show_default=False
+        ),
+    ] = None,
+    near_bandwidth: Annotated[
+        str | None,
+        typer.Option(
+            "--near-bandwidth", metavar="SIZE", help="As --bandwidth, which it is if not given.", show_default=False
+        ),
+    ] = None,
+    near_loss: Annotated[
+        float | None,
+        typer.Option(
+            "--near-loss",
+            metavar="SHARE",
+            help="Of interruptions, those that take more than it survives; else as nodes fail one by one.",
+            show_default=False,
+        ),
+    ] = None,
     trials: Annotated[
         int, typer.Option("--trials", metavar="N", help="Check the chain by so many checkpoints, lost by chance.")
     ] = 0,
@@ -57,90 +130,46 @@ def plan(
     """Compare layouts: how often data is lost, what they cost, how long saves and restores take.
 
     The probability of a loss within a year is exact for the rates given (docs/durability.md), with and without losses
-    of whole domains. The interval between saves is the one that leaves most time for training.
+    of whole domains. The interval between saves is the one that leaves most time for training, or a shorter one where
+    the rpo wants that. Objectives are the store's, and in their place what --rpo, --rto, --survive and
+    --survive-domains say; prices likewise. Exits 0 if the first layout meets every objective, 3 if it misses one that
+    another meets, 2 if none meets it, or a price is missing.
     """
-    from ckptstore.config import parse_size
-    from ckptstore.planning import Job, Rates, compare, simulate_losses
+    from ckptstore.planning import Rates, compare, simulate_losses, with_near
 
-    job = Job(
+    objectives = asked.objectives_asked(call, rpo=rpo, rto=rto, survive=survive, survive_domains=survive_domains)
+    job = asked.job_asked(
         gpus=gpus,
-        state=parse_size(state, "--state"),
-        bandwidth=parse_size(bandwidth, "--bandwidth"),
+        state=state,
+        bandwidth=bandwidth,
+        bench=bench,
+        processes=processes,
         stall=stall,
         restart=restart,
         interval=interval,
         kept=keep,
+        prices=asked.prices_asked(call, price or []),
     )
     rates = Rates(target_loss, domain_loss, rebuild)
-    estimates = compare(_layouts(call, layouts or []), job, rates)
+    nearer = asked.near_asked(job, near, near_bandwidth, near_interval, near_loss)
+    estimates = compare(asked.layouts_asked(call, layouts or []), job, rates, objectives)
+    tiers = [with_near(nearer, job, interval=e.interval, save=e.save) for e in estimates] if nearer else []
     checks = [simulate_losses(e.layout, rates, trials=trials, seed=seed) for e in estimates] if trials else []
-    _tell(call, estimates, rates)
+    tell.tell_layouts(call, estimates, rates, job)
     for estimate, check in zip(estimates, checks, strict=False):
-        call.output.say(_checked(estimate, check))
-    for line in _verdicts(estimates):
+        call.output.say(tell.checked(estimate, check))
+    tell.tell_tiers(call, estimates, tiers)
+    for line in tell.verdicts(estimates):
         call.output.say(line)
-    return call.output.summary(0, job=job, rates=rates, layouts=[_fields(e) for e in estimates], checks=checks)
+    tell.tell_objectives(call, estimates)
+    fields = [tell.fields(estimate, both) for estimate, both in zip_longest(estimates, tiers)]
+    return _end(call, estimates, job, rates=rates, objectives=objectives, layouts=fields, checks=checks)
 
 
-def _layouts(call: Call, names: list[str]) -> "list[Layout]":
-    from ckptstore.planning import Layout
+def _end(call: Call, estimates: "Sequence[Estimate]", job: "Job", **found: Any) -> int:
+    from ckptstore.planning.judging import unmet_by_all
 
-    if names:
-        return [Layout.parse(name) for name in names]
-    found = [Layout.parse(name) for name in DEFAULTS]
-    if call.store is not None:
-        config = call.config
-        found.insert(0, Layout.of_places(config.name, config.k, config.m, config.places))
-    return found
-
-
-def _tell(call: Call, estimates: "list[Estimate]", rates: "Rates") -> None:
-    headings = ["layout", "stored", "survives", "loss a year", "one by one", "save", "restore", "every"]
-    headings += ["training", "$ a month"]
-    rows = [
-        [
-            estimate.layout.name,
-            f"{estimate.layout.overhead:.2f} x",
-            survival(*estimate.survives).removeprefix("survives "),
-            f"{estimate.loss:.1e}",
-            f"{estimate.loss_independent:.1e}",
-            f"{estimate.save:.3g} s",
-            f"{estimate.restore:.3g} s",
-            f"{estimate.interval:,.0f} s",
-            f"{estimate.goodput:.1%}",
-            f"{estimate.monthly:,.0f}",
-        ]
-        for estimate in estimates
-    ]
-    call.output.table(headings, rows, right=headings[1:])
-    hours = f"{rates.rebuild_hours:g} h until what is lost is rebuilt"
-    call.output.say(f"{rates.target_loss:g} losses of a target and {rates.domain_loss:g} of a domain a year, {hours}")
-
-
-def _checked(estimate: "Estimate", check: "Simulated") -> str:
-    found = f"{check.probability:.2e} ± {check.error:.0e} by {check.trials:,} trials"
-    return f"{estimate.layout.name}: {found}, {estimate.loss:.2e} by the chain"
-
-
-def _verdicts(estimates: "list[Estimate]") -> list[str]:
-    """The first layout beside each of the others."""
-    first, *others = estimates
-    return [_verdict(first, other) for other in others]
-
-
-def _verdict(one: "Estimate", other: "Estimate") -> str:
-    costs = f"costs {one.monthly / other.monthly:.2f} times as much"
-    return f"{one.layout.name} loses data {_how_often(one.loss, other.loss)} {other.layout.name}, and {costs}"
-
-
-def _how_often(one: float, other: float) -> str:
-    if one < other * (1 - EQUAL):
-        return f"{other / one:,.3g} times less often than" if one else "never, unlike"
-    if other < one * (1 - EQUAL):
-        return f"{one / other:,.3g} times as often as" if other else "at times, unlike"
-    return "as often as"
-
-
-def _fields(estimate: "Estimate") -> dict[str, Any]:
-    layout = estimate.layout
-    return {**vars(estimate), "layout": layout.name, "overhead": layout.overhead, "monthly": estimate.monthly}
+    unmet = unmet_by_all([estimate.verdicts for estimate in estimates])
+    if unmet:
+        return call.output.failure(failure_of(tell.unmet(unmet[0], estimates, job)), job=job, **found)
+    return call.output.summary(OBJECTIVE_MISSED if estimates[0].missed else 0, job=job, **found)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ckptstore.operations.repair import RepairReport, RepairResult
+    from ckptstore.operations.traffic import Traffic
 
 Replace = Annotated[
     list[str] | None,
@@ -175,11 +176,33 @@ def _tell_rest(call: Call, report: "RepairReport") -> None:
 
 
 def _tell_bytes(call: Call, report: "RepairReport") -> None:
-    """What a dry run says of each target."""
+    """What a dry run says of each target, and of all."""
     if report.reads or report.writes:
         names = sorted(report.reads | report.writes)
         rows = [[name, size(report.reads[name]), size(report.writes[name])] for name in names]
         call.output.table(["target", "to read", "to write"], rows, right=["to read", "to write"])
+        mending, checking = _priced(call, report.traffic), _priced(call, report.checking)
+        call.output.say(f"cost of that: {mending}; of the check of every byte before it: {checking}")
+
+
+def _priced(call: Call, traffic: "Traffic") -> str:
+    from ckptstore.operations.traffic import cost_of
+    from ckptstore.prices import dollars
+
+    bill = cost_of(call.config, traffic)
+    missing = joined([f"prices.{name}" for name in sorted(bill.missing)])
+    return f"unknown, prices missing: {missing}" if bill.dollars is None else dollars(bill.dollars)
+
+
+def _cost(call: Call, report: "RepairReport") -> dict[str, Any] | None:
+    """In dollars, each None where a price is missing; of a dry run only."""
+    from ckptstore.operations.traffic import cost_of
+
+    if not report.dry_run:
+        return None
+    mending, checking = cost_of(call.config, report.traffic), cost_of(call.config, report.checking)
+    missing = [f"prices.{name}" for name in sorted(mending.missing | checking.missing)]
+    return {"repair": mending.dollars, "check": checking.dollars, "missing": missing}
 
 
 def _sum_up(call: Call, report: "RepairReport", pairs: "Sequence[str]") -> int:
@@ -194,6 +217,7 @@ def _sum_up(call: Call, report: "RepairReport", pairs: "Sequence[str]") -> int:
         dry_run=report.dry_run,
         reads=report.reads,
         writes=report.writes,
+        cost=_cost(call, report),
         checkpoints=len(report.checkpoints),
         rebuilt=sum(result.rebuilt for result in report.checkpoints),
         moved=sum(result.moved for result in report.checkpoints),

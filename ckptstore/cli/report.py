@@ -11,7 +11,7 @@ import typer
 from ckptstore.cli.call import Call
 from ckptstore.cli.ls import AllRuns
 from ckptstore.cli.verify import ReadData
-from ckptstore.cli.wording import count, survival
+from ckptstore.cli.wording import count, joined, survival
 from ckptstore.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +29,12 @@ Reports = Annotated[
 ]
 Price = Annotated[
     float | None,
-    typer.Option("--price", metavar="USD", help="Of a GB stored for a month; 0.023 if not given.", show_default=False),
+    typer.Option(
+        "--price",
+        metavar="USD",
+        help="Of a GB stored for a month; else as [prices] says, or 0.023.",
+        show_default=False,
+    ),
 ]
 PAGE = Path("report.html")
 
@@ -81,7 +86,7 @@ def _as_typed() -> Iterator[None]:
 
 def _tell(call: Call, found: "StoreReport", page: Path | None) -> int:
     from ckptstore.operations.report.content import FORMAT
-    from ckptstore.operations.report.costs import dollars
+    from ckptstore.prices import dollars
 
     rows = [row for part in found.runs for row in part.live]
     cells = [
@@ -92,9 +97,10 @@ def _tell(call: Call, found: "StoreReport", page: Path | None) -> int:
     headings = ["run", "checkpoint", "state", "tolerance", "targets amiss"]
     if cells:
         call.output.table(headings, cells, right=headings[4:])
-    call.output.say(
-        f"{found.verdict}; {count(len(found.drills.found), 'drill')} on record, {dollars(found.costs.monthly)} a month"
-    )
+    monthly = found.costs.monthly
+    cost = f"cost unknown, prices missing: {joined(found.costs.missing)}"
+    cost = cost if monthly is None else f"{dollars(monthly)} a month"
+    call.output.say(f"{found.verdict}; {count(len(found.drills.found), 'drill')} on record, {cost}")
     for name, why in found.drills.skipped.items():
         call.output.note(f"skipped {name}: {why}")
     for part in found.runs:

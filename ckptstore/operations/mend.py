@@ -89,7 +89,7 @@ class Mender:
         for name in sorted(set(bad) & self.writable):
             self.result.restored += 1
             if self.dry_run:
-                self.result.writes[name] += reference.size
+                self.result.traffic.write(name, reference.size)
             else:
                 try:
                     self.opened.targets[name].put(reference.path, data)
@@ -105,8 +105,8 @@ class Mender:
             self.result.rebuilt += sum(len(plan.writes) - plan.moved for plan in plans)
             self.result.bytes += sum(plan.bytes for plan in plans)
             for plan in plans:
-                plan.count_reads(self.result.reads)
-                plan.count_writes(self.result.writes)
+                plan.count_reads(self.result.traffic)
+                plan.count_writes(self.result.traffic)
             return None
         done = carry_out(self.opened, survey, plans)
         self.result.rebuilt += done.rebuilt

@@ -4,7 +4,6 @@ In place, only objects that fail their digest are overwritten, with the bytes th
 Moved fragments leave the old objects alone; a new record says where they are now.
 """
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +16,7 @@ from ckptstore.load.reader import verified
 from ckptstore.load.stripe import StripeRead
 from ckptstore.opened import Opened
 from ckptstore.operations.survey import ShardSurvey, StripeSurvey
+from ckptstore.operations.traffic import Traffic
 from ckptstore.placement import Place, full_tolerance, rehome
 from ckptstore.tolerance import stripe_survives
 from manifests import ShardRecord
@@ -46,21 +46,24 @@ class StripePlan:
         """Bytes to write."""
         return sum(self.survey.want.shape.stored(fragment) for fragment in self.writes)
 
-    def count_writes(self, counts: Counter[str]) -> None:
+    def count_writes(self, traffic: Traffic) -> None:
         """Add the bytes to write to each target."""
         for fragment, home in self.writes.items():
-            counts[home] += self.survey.want.shape.stored(fragment)
+            traffic.write(home, self.survey.want.shape.stored(fragment))
 
-    def count_reads(self, counts: Counter[str]) -> None:
+    def count_reads(self, traffic: Traffic) -> None:
         """Add the bytes to read from each target, as `StripeRead` reads: what is to be written where all of it is good.
 
-        Else k good blocks of the row. Blocks that turn out to be bad come on top.
+        Else k good blocks of the row; neighbouring blocks in one request. Blocks that turn out bad come on top.
         """
         shape = self.survey.want.shape
+        before: set[int] = set()
         for row in range(-(-shape.span // shape.block)):
-            for fragment in self._read_in(row):
+            chosen = self._read_in(row)
+            for fragment in chosen:
                 low, high = shape.block_range(fragment, row)
-                counts[self.survey.home(fragment) or ""] += high - low
+                traffic.read(self.survey.home(fragment) or "", high - low, requests=fragment not in before)
+            before = set(chosen)
 
     def _read_in(self, row: int) -> list[int]:
         shape, survey = self.survey.want.shape, self.survey

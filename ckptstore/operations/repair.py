@@ -22,6 +22,7 @@ from ckptstore.operations.repair_report import RepairReport, RepairResult
 from ckptstore.operations.replacing import check_replacements, places_with
 from ckptstore.operations.runs import runs_on
 from ckptstore.operations.subsets import ALL, NOTHING, Part, Window
+from ckptstore.operations.traffic import count_check
 from ckptstore.placement import Place
 from ckptstore.protocolerrors import protocol_errors
 from ckptstore.selection import Selector, history_of, key_of
@@ -115,6 +116,8 @@ def _repair_run(
         result = _result(health)
         result.deleted = checkpoint.deleted
         report.checkpoints.append(result)
+        if report.dry_run:
+            count_check(health.shards, result.checking)
         try:
             Mender(opened, checkpoint, health, replace, places, result, part=part, dry_run=report.dry_run).mend()
         except (CkptStoreError, manifests.ManifestError) as error:

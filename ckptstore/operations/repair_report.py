@@ -1,10 +1,12 @@
 """What a repair did, or would do: to one checkpoint, and to all."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ckptstore.operations.health import VerifyReport
 from ckptstore.operations.obstacles import Obstacle
+from ckptstore.operations.traffic import Traffic
 from ckptstore.placement import Survives
 
 __all__ = ["RepairReport", "RepairResult"]
@@ -14,8 +16,8 @@ __all__ = ["RepairReport", "RepairResult"]
 class RepairResult:
     """What was done (or, in a dry run, would be) to one checkpoint, and how it stands after.
 
-    `deleted`: an undelete would bring it back. `reads`, `writes`: in a dry run, the bytes to read from and to write to
-    each target; the check of every byte, which comes first, and new records and indexes come on top.
+    `deleted`: an undelete would bring it back. In a dry run `traffic` is what mending takes of each target, `checking`
+    the check of every byte that comes first; listings, and new records and indexes, come on top.
     """
 
     run: str
@@ -29,8 +31,8 @@ class RepairResult:
     state: str = "good"
     tolerance: Survives = Survives(0, 0)
     deleted: bool = False
-    reads: Counter[str] = field(default_factory=Counter)
-    writes: Counter[str] = field(default_factory=Counter)
+    traffic: Traffic = field(default_factory=Traffic)
+    checking: Traffic = field(default_factory=Traffic)
 
     @property
     def idle(self) -> bool:
@@ -67,14 +69,24 @@ class RepairReport:
         return bool(done or self.votes or self.readmitted)
 
     @property
+    def traffic(self) -> Traffic:
+        """In a dry run, what mending takes of each target."""
+        return _sum(result.traffic for result in self.checkpoints)
+
+    @property
+    def checking(self) -> Traffic:
+        """In a dry run, what the check before it takes of each target."""
+        return _sum(result.checking for result in self.checkpoints)
+
+    @property
     def reads(self) -> Counter[str]:
         """In a dry run, the bytes to read from each target."""
-        return sum((result.reads for result in self.checkpoints), Counter())
+        return self.traffic.reads
 
     @property
     def writes(self) -> Counter[str]:
         """In a dry run, the bytes to write to each target."""
-        return sum((result.writes for result in self.checkpoints), Counter())
+        return self.traffic.writes
 
     @property
     def exit_code(self) -> int:
@@ -87,6 +99,13 @@ class RepairReport:
         if failed and not self.dry_run:
             return worst or 1
         return worst or (VerifyReport.CODES["degraded"] if self.still_on else 0)
+
+
+def _sum(parts: Iterable[Traffic]) -> Traffic:
+    found = Traffic()
+    for part in parts:
+        found.add(part)
+    return found
 
 
 def _counted(result: RepairResult) -> str:

@@ -1,52 +1,45 @@
-"""What is paid: storage by the month, requests, and what leaves a region. Prices are settings, not quotes."""
+"""What is paid: storage by the month, requests, and what leaves a region. Prices are settings, not quotes.
+
+Every target holds 1/k of the state. A restore reads the data fragments, which are k of the n of a stripe and take turns
+on all targets, so each target gives 1/n of the state.
+"""
 
 import math
-from dataclasses import dataclass
 
 from ckptstore.planning.layout import Layout
+from ckptstore.prices import GB, Bill, Prices
 
-GB = 1e9
-
-__all__ = ["Prices", "fragments_of", "restore_cost", "save_cost", "storage_cost"]
-
-
-@dataclass(frozen=True)
-class Prices:
-    """In dollars: a GB stored for a month, a thousand PUTs, a thousand GETs, a GB read or written across regions.
-
-    A domain is taken for a region, and the job for one that is in the first of them.
-    """
-
-    storage: float = 0.023
-    puts: float = 0.005
-    gets: float = 0.0004
-    transfer: float = 0.02
+__all__ = ["fragments_of", "restore_cost", "save_cost", "storage_cost"]
 
 
 def fragments_of(layout: Layout, state: float, fragment: float) -> int:
     """Objects of one checkpoint: every fragment of every stripe."""
-    return math.ceil(state / (layout.k * fragment)) * layout.n
+    return _stripes(layout, state, fragment) * layout.n
 
 
-def storage_cost(layout: Layout, prices: Prices, state: float, kept: int) -> float:
+def storage_cost(layout: Layout, prices: Prices, state: float, kept: int) -> Bill:
     """A month of `kept` checkpoints of `state` bytes."""
-    return kept * state * layout.overhead / GB * prices.storage
+    bill = Bill()
+    for tariff in layout.tariffs(prices):
+        bill.add(tariff, storage=kept * state / layout.k / GB)
+    return bill
 
 
-def save_cost(layout: Layout, prices: Prices, state: float, fragment: float) -> float:
+def save_cost(layout: Layout, prices: Prices, state: float, fragment: float) -> Bill:
     """One save: its PUTs, and what of it goes to other regions."""
-    sent = state * layout.overhead * _remote(layout) / GB
-    return fragments_of(layout, state, fragment) / 1000 * prices.puts + sent * prices.transfer
+    bill, puts = Bill(), _stripes(layout, state, fragment) / 1000
+    for tariff in layout.tariffs(prices):
+        bill.add(tariff, puts=puts, ingress=state / layout.k / GB)
+    return bill
 
 
-def restore_cost(layout: Layout, prices: Prices, state: float, fragment: float) -> float:
-    """One restore: k of n fragments are read, those nearby first."""
-    near = layout.n * (1 - _remote(layout))
-    share = max(layout.k - near, 0.0) / layout.k
-    gets = fragments_of(layout, state, fragment) * layout.k / layout.n
-    return gets / 1000 * prices.gets + state * share / GB * prices.transfer
+def restore_cost(layout: Layout, prices: Prices, state: float, fragment: float) -> Bill:
+    """One restore with nothing lost: its GETs, and what of it comes from other regions."""
+    bill, gets = Bill(), _stripes(layout, state, fragment) / 1000 * layout.k / layout.n
+    for tariff in layout.tariffs(prices):
+        bill.add(tariff, gets=gets, egress=state / layout.n / GB)
+    return bill
 
 
-def _remote(layout: Layout) -> float:
-    """The share of fragments that are in other regions than the job."""
-    return 1 - layout.domains[0] / layout.n
+def _stripes(layout: Layout, state: float, fragment: float) -> int:
+    return math.ceil(state / (layout.k * fragment))

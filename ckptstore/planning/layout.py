@@ -8,6 +8,7 @@ from typing import Self
 
 from ckptstore.errors import UsageError
 from ckptstore.placement import Place, Survives, full_tolerance
+from ckptstore.prices import Prices, Tariff
 
 MOST_FRAGMENTS = 255  # GF(2^8)
 _FORM = re.compile(r"(\d+)\+(\d+)(?:@(\d+))?")
@@ -18,12 +19,18 @@ __all__ = ["Layout"]
 
 @dataclass(frozen=True)
 class Layout:
-    """Every stripe has one fragment on each target, and k of them are enough. `domains`: the targets in each."""
+    """Every stripe has one fragment on each target, and k of them are enough. `domains`: the targets in each.
+
+    `places`: the targets of a store; those of a layout that is only thought of have no names. `votes`: what the commit
+    targets of a store survive, since a checkpoint whose votes are gone isn't found.
+    """
 
     name: str
     k: int
     m: int
     domains: tuple[int, ...]
+    places: tuple[Place, ...] = ()
+    votes: Survives | None = None
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -42,12 +49,13 @@ class Layout:
         return cls(text, k, m, tuple((k + m + i) // count for i in range(count)))
 
     @classmethod
-    def of_places(cls, name: str, k: int, m: int, places: Sequence[Place]) -> Self:
+    def of_places(cls, name: str, k: int, m: int, places: Sequence[Place], votes: Survives | None = None) -> Self:
         """The layout of a store. Raises `UsageError` where it has another number of targets than fragments."""
         if len(places) != k + m:
             message = f"{name}: {k + m} fragments on {len(places)} targets; a plan takes one fragment a target"
             raise UsageError(message, hint=f"plan a layout that is like it: ckpt plan {k}+{m}@{len(places)}")
-        return cls(name, k, m, tuple(sorted(Counter(place.domain for place in places).values())))
+        domains = tuple(sorted(Counter(place.domain for place in places).values()))
+        return cls(name, k, m, domains, tuple(places), votes)
 
     @property
     def n(self) -> int:
@@ -62,5 +70,15 @@ class Layout:
     @property
     def survives(self) -> Survives:
         """How many targets, and how many domains, may be lost."""
-        places = [Place(f"{d}.{i}", str(d)) for d, count in enumerate(self.domains) for i in range(count)]
-        return full_tolerance(self.k, self.m, places)
+        data = full_tolerance(self.k, self.m, self.places or self._unnamed())
+        votes = self.votes or data
+        return Survives(min(data.targets, votes.targets), min(data.domains, votes.domains))
+
+    def tariffs(self, prices: Prices) -> list[Tariff]:
+        """What each target costs; the job is in the first domain, unless the prices say otherwise."""
+        places = self.places or self._unnamed()
+        known = prices if self.places else prices.without_names()
+        return [known.of(place.target, place.domain, job=places[0].domain) for place in places]
+
+    def _unnamed(self) -> list[Place]:
+        return [Place(f"{d}.{i}", str(d)) for d, count in enumerate(self.domains) for i in range(count)]

@@ -214,6 +214,10 @@ def test_a_dry_run_says_what_is_read_and_written(tmp_path):
     written = Counter({name: meter.sizes["put"] for name, meter in store.meters.items()})
     assert report.reads == read
     assert report.writes == +written
+    assert report.checking.reads == there
+    gets = Counter({name: meter.requests["get_into"] for name, meter in store.meters.items()})
+    assert report.traffic.gets + report.checking.gets == gets
+    assert report.traffic.puts == +Counter({name: meter.requests["put"] for name, meter in store.meters.items()})
     assert sum(report.writes.values()) > sum(result.bytes for result in report.checkpoints), "a record too"
 
 

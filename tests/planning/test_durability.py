@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ckptstore.errors import UsageError
+from ckptstore.placement import Place, Survives
 from ckptstore.planning import Layout, Rates, loss_probability, simulate_losses
 from ckptstore.planning.durability import HOURS_A_YEAR, events, start
 
@@ -102,6 +103,17 @@ def test_more_of_anything_bad_is_never_better(layout, target, domain, hours):
     assert loss_probability(found, rates.independent()) <= loss * (1 + 1e-9)
 
 
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 8), st.integers(0, 4), st.floats(1e-6, 3.0), st.floats(0.1, 2000.0))
+def test_a_stronger_code_never_loses_more_often_target_by_target(k, m, target, hours):
+    """More parity for the same data, and the same targets with less data on them."""
+    rates = Rates(target, 0.0, hours)
+    weaker = loss_probability(Layout.parse(f"{k}+{m}"), rates) * (1 + 1e-9)
+    assert loss_probability(Layout.parse(f"{k}+{m + 1}"), rates) <= weaker
+    if k > 1:
+        assert loss_probability(Layout.parse(f"{k - 1}+{m + 1}"), rates) <= weaker
+
+
 @pytest.mark.parametrize(
     ("layout", "rates", "trials"),
     [
@@ -137,6 +149,12 @@ def test_a_layout_says_what_it_survives():
     assert Layout.parse("1+2@3").survives == (2, 2)
     assert Layout.parse("5+2@3").domains == (2, 2, 3)
     assert Layout.parse("4+2").overhead == 1.5
+
+
+def test_a_store_survives_no_more_than_its_votes():
+    places = [Place(name, name) for name in "abcdef"]
+    assert Layout.of_places("store", 4, 2, places).survives == (2, 2)
+    assert Layout.of_places("store", 4, 2, places, Survives(1, 1)).survives == (1, 1)
 
 
 @pytest.mark.parametrize("bad", [{"target_loss": -1.0}, {"domain_loss": math.nan}, {"rebuild_hours": 0.0}])

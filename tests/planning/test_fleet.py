@@ -4,8 +4,11 @@ import math
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ckptstore.errors import UsageError
+from ckptstore.errors import ConfigError, UsageError
+from ckptstore.placement import Place
 from ckptstore.planning import (
     Job,
     Layout,
@@ -19,6 +22,7 @@ from ckptstore.planning import (
     young_interval,
 )
 from ckptstore.planning.cost import fragments_of, restore_cost, save_cost, storage_cost
+from ckptstore.prices import FIELDS, Tariff
 
 
 @pytest.mark.parametrize(("gpus", "hours"), [(16_384, 1.8), (131_072, 0.23)])
@@ -68,12 +72,64 @@ def test_extremes():
 
 
 def test_costs_by_hand():
-    layout, prices = Layout.parse("4+2@2"), Prices(storage=0.02, puts=5.0, gets=0.4, transfer=0.1)
+    """400 GB at 4+2: 100 GB on each of six targets, three of them in another region; 1000 stripes of 4 x 100 MB."""
+    layout = Layout.parse("4+2@2")
+    prices = Prices(storage=0.02, puts=5.0, gets=0.4, egress=0.1, ingress=0.05)
     state, fragment = 400e9, 100e6
     assert fragments_of(layout, state, fragment) == 6000
-    assert storage_cost(layout, prices, state, 3) == pytest.approx(3 * 600 * 0.02)
-    assert save_cost(layout, prices, state, fragment) == pytest.approx(6 * 5.0 + 300 * 0.1)
-    assert restore_cost(layout, prices, state, fragment) == pytest.approx(4 * 0.4 + 100 * 0.1)
+    assert storage_cost(layout, prices, state, 3).dollars == pytest.approx(3 * 600 * 0.02)
+    assert save_cost(layout, prices, state, fragment).dollars == pytest.approx(6 * 5.0 + 300 * 0.05)
+    assert restore_cost(layout, prices, state, fragment).dollars == pytest.approx(4 * 0.4 + 200 * 0.1)
+
+
+def test_costs_of_a_store_are_those_of_its_targets():
+    """Of 300 GB at 2+1, 150 GB on each target and 100 GB read from each; c is dear, and the job is beside b."""
+    places = [Place("a", "east"), Place("b", "west"), Place("c", "west")]
+    layout = Layout.of_places("store", 2, 1, places)
+    prices = Prices(
+        storage=0.02, puts=0.0, gets=0.0, egress=0.1, ingress=0.0, job="west", targets={"c": Tariff(storage=1.0)}
+    )
+    assert storage_cost(layout, prices, 300e9, 1).dollars == pytest.approx(150 * 0.02 * 2 + 150 * 1.0)
+    assert restore_cost(layout, prices, 300e9, 1e8).dollars == pytest.approx(100 * 0.1)
+    dear = Prices(storage=0.02, puts=0.0, gets=0.0, egress=0.1, domains={"west": Tariff(egress=0.2)})
+    assert restore_cost(layout, dear, 300e9, 1e8).dollars == pytest.approx(200 * 0.2), "the job is where a is"
+
+
+@given(
+    st.sampled_from(["4+2", "8+4@4", "1+2@3"]),
+    st.floats(1e3, 1e14),
+    st.floats(1.0, 10.0),
+    st.lists(st.floats(0.0, 10.0), min_size=5, max_size=5),
+)
+def test_more_bytes_never_cost_less(name, state, times, amounts):
+    layout, prices = Layout.parse(name), Prices(**dict(zip(FIELDS, amounts, strict=True)))
+    for cost in (
+        lambda size: storage_cost(layout, prices, size, 3),
+        lambda size: save_cost(layout, prices, size, 2**24),
+        lambda size: restore_cost(layout, prices, size, 2**24),
+    ):
+        assert cost(state * times).known >= cost(state).known * (1 - 1e-9) >= 0
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({"storage": 0.02}, ["egress", "gets", "ingress", "puts"]),
+        ({"storage": 0.02, "puts": 0.0, "gets": 0.0, "ingress": 0.0}, ["egress"]),
+    ],
+)
+def test_a_price_that_is_missing_is_named_and_never_0(given, missing):
+    with pytest.raises(ConfigError, match=f"prices missing: {', '.join(missing)}; ") as raised:
+        compare([Layout.parse("4+2@2")], Job(prices=Prices(**given)), Rates())
+    assert (raised.value.missing, raised.value.key) == (missing, f"prices.{missing[0]}")
+    assert raised.value.hint
+
+
+def test_a_price_of_what_is_not_done_is_not_missed():
+    """In one region nothing crosses any."""
+    job = Job(prices=Prices(storage=0.02, puts=0.0, gets=0.0))
+    (found,) = compare([Layout.parse("4+2@1")], job, Rates())
+    assert found.monthly == pytest.approx(10 * 5e12 * 1.5 / 1e9 * 0.02)
 
 
 def test_a_code_over_regions_beside_copies():

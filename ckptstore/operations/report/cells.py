@@ -27,6 +27,7 @@ def row_of(
     for finding in health.findings:
         found[finding.target].append(finding)
     manifest = checkpoint.manifest if checkpoint else None
+    stored = _stored(health.shards, manifest.copies[0].index) if manifest and complete else None
     return Row(
         run=health.run,
         key=health.key,
@@ -37,7 +38,8 @@ def row_of(
         state=health.state,
         tolerance=health.tolerance,
         bytes=manifest.bytes if manifest else 0,
-        stored=_stored(health.shards, manifest.copies[0].index) if manifest and complete else None,
+        stored=None if stored is None else stored.total(),
+        stored_on=stored or {},
         cells=[_cell(name, holds.get(name, Counter()), found[name], complete=complete) for name in targets],
         findings=health.findings,
     )
@@ -93,15 +95,15 @@ def _fragments(survey: ShardSurvey) -> Counter[str]:
     )
 
 
-def _stored(shards: Sequence[ShardSurvey], index: Reference) -> int:
-    """Bytes on all targets: fragments that no older checkpoint brought, records and the index; not the manifests."""
-    documents = [index, *(survey.reference.record for survey in shards)]
-    fragments = sum(
-        stripe.want.shape.stored(fragment)
-        for survey in shards
-        for stripe in survey.stripes
-        if stripe.want.stripe.source is None
-        for fragment in range(stripe.want.shape.n)
-        if stripe.home(fragment) is not None
-    )
-    return fragments + sum(reference.size * len(reference.targets) for reference in documents)
+def _stored(shards: Sequence[ShardSurvey], index: Reference) -> Counter[str]:
+    """Bytes on each target: fragments that no older checkpoint brought, records and the index; not the manifests."""
+    found: Counter[str] = Counter()
+    for stripe in (stripe for survey in shards for stripe in survey.stripes if stripe.want.stripe.source is None):
+        for fragment in range(stripe.want.shape.n):
+            home = stripe.home(fragment)
+            if home is not None:
+                found[home] += stripe.want.shape.stored(fragment)
+    for reference in (index, *(survey.reference.record for survey in shards)):
+        for name in reference.targets:
+            found[name] += reference.size
+    return found

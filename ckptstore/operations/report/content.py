@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from ckptstore.operations.drill import DrillReport
 from ckptstore.operations.findings import Finding
 from ckptstore.placement import Survives
+from ckptstore.prices import GB
 
 FORMAT = 1
 """Of the JSON of a report; fields may be added without a new number."""
@@ -32,10 +33,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One checkpoint. `bytes` of the saved state; `stored` on all targets, as its records say, and so they all do.
+    """One checkpoint. `bytes` of the saved state; `stored` on all targets, as its records say, `stored_on` each.
 
-    `stored` is None where a record is unreadable, and `created` empty where the manifest is. `deleted`: hidden, but an
-    undelete would still bring it back.
+    `stored` is None, and `stored_on` empty, where a record is unreadable, and `created` is where the manifest is.
+    `deleted`: hidden, but an undelete would still bring it back.
     """
 
     run: str
@@ -48,6 +49,7 @@ class Row:
     tolerance: Survives
     bytes: int
     stored: int | None
+    stored_on: Mapping[str, int]
     cells: Sequence[Cell]
     findings: Sequence[Finding] = ()
 
@@ -90,28 +92,34 @@ class RunPart:
 
 @dataclass(frozen=True)
 class Costs:
-    """In dollars, at `price` a GB (10^9 bytes) and month; all else at the prices that `ckpt plan` starts from.
+    """In dollars. `price`: of a GB (10^9 bytes) for a month, where all targets have the same; `by_target`: of each.
 
-    `logical` bytes of state in `stored` bytes; `deleted` bytes of those wait for a prune. `restore`: one of the largest
-    checkpoint, its requests and what crosses regions; None where the store has another number of targets than a stripe
-    has fragments.
+    `listed`: at list prices, since none are given. `logical` bytes of state in `stored` bytes; `deleted` bytes of those
+    wait for a prune. `monthly`: of all that is stored now. `restore`: one of the largest checkpoint, its requests and
+    what crosses regions; None where the store has another number of targets than a stripe has fragments. Both are None
+    where a price is `missing`: those that nobody gave, by their keys in `[prices]`.
     """
 
-    price: float
+    price: float | None
+    by_target: Mapping[str, float | None]
+    listed: bool
     logical: int
     stored: int
     deleted: int
+    monthly: float | None
     restore: float | None
+    missing: Sequence[str] = ()
 
     @property
     def overhead(self) -> float | None:
         """Bytes stored for each byte of state."""
         return self.stored / self.logical if self.logical else None
 
-    @property
-    def monthly(self) -> float:
-        """Of all that is stored now, for one month."""
-        return self.stored / 1e9 * self.price
+    def of_month(self, row: Row) -> float | None:
+        """What a month of a checkpoint costs."""
+        prices = [(self.by_target.get(name), count) for name, count in row.stored_on.items() if count]
+        known = [price * count / GB for price, count in prices if price is not None]
+        return sum(known) if len(known) == len(prices) else None
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ckptstore.operations.promises import beyond_layout
 from ckptstore.operations.report.advice import after_error, drill_step, loads, next_steps, run_verdict, store_verdict
 from ckptstore.operations.report.cells import row_of, targets_in
 from ckptstore.operations.report.content import Drills, Row, RunPart, StoreReport
-from ckptstore.operations.report.costs import check_price, costs_of
+from ckptstore.operations.report.costs import costs_of, prices_with
 from ckptstore.operations.report.drills import check_folder, read_drills
 from ckptstore.operations.report.writing import check_out, write_page
 from ckptstore.operations.runs import list_runs
@@ -44,11 +44,12 @@ def report(
 ) -> StoreReport:
     """Look at one run, or at all of a store, and write the page to `out`, whole or not at all.
 
-    `reports`: the folder that drills wrote to. `price` of a GB and month, in dollars. `settings`: the path of
-    store.toml, for the commands to type. Raises `UsageError` for what can't be, before anything is looked at, and
-    `NotFoundError` where there is no such run. Of several runs, one that can't be looked at is told of in the report.
+    `reports`: the folder that drills wrote to. `price` of a GB and month, in dollars, in the place of those of
+    `[prices]`. `settings`: the path of store.toml, for the commands to type. Raises `UsageError` for what can't be,
+    before anything is looked at, and `NotFoundError` where there is no such run. Of several runs, one that can't be
+    looked at is told of in the report.
     """
-    price = check_price(price)
+    prices = prices_with(config.prices, price)
     if reports is not None:
         check_folder(reports)
     if out is not None:
@@ -73,7 +74,7 @@ def report(
         rpo=config.objectives.rpo_seconds,
         ages={part.run: age for part in parts if (age := _age(part.rows, made)) is not None},
         runs=parts,
-        costs=costs_of(config, rows, price),
+        costs=costs_of(config, rows, prices),
         drills=drills,
     )
     found = replace(found, verdict=store_verdict(found))
