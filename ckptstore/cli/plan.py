@@ -153,7 +153,7 @@ def plan(
     rates = Rates(target_loss, domain_loss, rebuild)
     nearer = asked.near_asked(job, near, near_bandwidth, near_interval, near_loss)
     estimates = compare(asked.layouts_asked(call, layouts or []), job, rates, objectives)
-    tiers = [with_near(nearer, job, interval=e.interval, save=e.save) for e in estimates] if nearer else []
+    tiers = [with_near(nearer, job, e) for e in estimates] if nearer else []
     checks = [simulate_losses(e.layout, rates, trials=trials, seed=seed) for e in estimates] if trials else []
     tell.tell_layouts(call, estimates, rates, job)
     for estimate, check in zip(estimates, checks, strict=False):

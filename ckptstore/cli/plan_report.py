@@ -103,7 +103,7 @@ def tell_tiers(call: Call, estimates: "Sequence[Estimate]", tiers: "Sequence[Tie
     if not tiers:
         return
     headings = ["tiers", "near survives", "needs far", "near every", "far every", "work lost: near", "far", "mean"]
-    headings += ["restore: near", "far ", "training"]
+    headings += ["restore: near", "far ", "training", "$ a month"]
     rows = [
         [
             f"{both.near}, then {estimate.layout.name}",
@@ -112,6 +112,7 @@ def tell_tiers(call: Call, estimates: "Sequence[Estimate]", tiers: "Sequence[Tie
             *map(_span, (both.interval, estimate.interval, both.lost_near, both.lost_far, both.lost)),
             *map(_span, (both.restore_near, both.restore_far)),
             f"{both.goodput:.1%}",
+            f"{both.monthly:,.0f}",
         ]
         for estimate, both in zip(estimates, tiers, strict=True)
     ]

@@ -54,16 +54,21 @@ class StripePlan:
     def count_reads(self, traffic: Traffic) -> None:
         """Add the bytes to read from each target, as `StripeRead` reads: what is to be written where all of it is good.
 
-        Else k good blocks of the row; neighbouring blocks in one request. Blocks that turn out bad come on top.
+        Else k good blocks of the row; neighbouring blocks in one request. What is to be written is asked for first,
+        though none of it may be there. Blocks that turn out bad come on top.
         """
         shape = self.survey.want.shape
         before: set[int] = set()
+        read: set[int] = set()
         for row in range(-(-shape.span // shape.block)):
             chosen = self._read_in(row)
             for fragment in chosen:
                 low, high = shape.block_range(fragment, row)
                 traffic.read(self.survey.home(fragment) or "", high - low, requests=fragment not in before)
             before = set(chosen)
+            read |= before
+        for fragment in self.writes.keys() - read - self.survey.silent:
+            traffic.gets.update(filter(None, [self.survey.home(fragment)]))
 
     def _read_in(self, row: int) -> list[int]:
         shape, survey = self.survey.want.shape, self.survey

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ckptstore.errors import UsageError
 from ckptstore.placement import Survives
-from ckptstore.planning.comparison import Job
+from ckptstore.planning.comparison import Estimate, Job
 from ckptstore.planning.durability import HOURS_A_YEAR, Rates, loss_probability
 from ckptstore.planning.fleet import GPUS_PER_NODE, best_interval
 from ckptstore.planning.layout import Layout
@@ -46,7 +46,8 @@ class Tiers:
     """A near tier before a far one. Times in seconds; `lost`, `restore` and `goodput` are means over interruptions.
 
     `survives`: nodes that may be lost at once. `beyond`: the share of interruptions that need the far tier.
-    `lost_near`, `lost_far`: training that is done again after a restore from that tier. `held`: bytes on each node.
+    `lost_near`, `lost_far`: training that is done again after a restore from that tier. `held`: bytes on each node; no
+    price is reckoned for them. `monthly`: dollars for the far tier, which is restored from as often as it is needed.
     """
 
     near: str
@@ -62,19 +63,20 @@ class Tiers:
     restore: float
     goodput: float
     held: float
+    monthly: float
 
 
-def with_near(near: Near, job: Job, *, interval: float, save: float) -> Tiers:
-    """The near tier before a far one that is saved to every `interval`, each save being there `save` seconds later."""
+def with_near(near: Near, job: Job, far: Estimate) -> Tiers:
+    """The near tier before a layout that was estimated for the same job."""
     near_save = job.state * near.layout.overhead / near.bandwidth
     wanted = near.interval or best_interval(stall=job.stall, mttf=job.mttf)
     near_interval = max(wanted, near_save)
     beyond = beyond_near(near.layout, job, near_interval) if near.beyond is None else near.beyond
-    lost_near, lost_far = _lost(near_interval, near_save, job), _lost(interval, save, job)
+    lost_near, lost_far = _lost(near_interval, near_save, job), _lost(far.interval, far.save, job)
     restore_near = job.state / near.bandwidth
     lost = (1 - beyond) * lost_near + beyond * lost_far
-    restore = (1 - beyond) * restore_near + beyond * job.restore
-    stalled = job.stall / near_interval + job.stall / interval
+    restore = (1 - beyond) * restore_near + beyond * far.restore
+    stalled = job.stall / near_interval + job.stall / far.interval
     return Tiers(
         near=near.layout.name,
         survives=near.layout.survives,
@@ -82,13 +84,14 @@ def with_near(near: Near, job: Job, *, interval: float, save: float) -> Tiers:
         interval=near_interval,
         save=near_save,
         restore_near=restore_near,
-        restore_far=job.restore,
+        restore_far=far.restore,
         lost_near=lost_near,
         lost_far=lost_far,
         lost=lost,
         restore=restore,
         goodput=max(0.0, 1 - (lost + job.restart + restore) / job.mttf) / (1 + stalled),
         held=job.state * near.layout.overhead / _nodes(job),
+        monthly=far.storage + far.saving + beyond * far.restoring,
     )
 
 

@@ -5,15 +5,16 @@ import random
 import pytest
 
 from ckptstore.errors import UsageError
-from ckptstore.planning import Job, Layout, Near, with_near
+from ckptstore.planning import Job, Layout, Near, Rates, compare, with_near
 from ckptstore.planning.durability import HOURS_A_YEAR
 from ckptstore.planning.tiers import beyond_near
 
 
 def test_all_of_it_by_hand():
     """800 GB on 8 nodes. Near: 3+1 at 40 GB/s, there 26.67 s later, read in 20 s. Far: read in 80 s, there in 120 s."""
-    job = Job(gpus=64, state=800e9, bandwidth=10e9, stall=4.0, restart=100.0)
-    found = with_near(Near(Layout.parse("3+1"), 40e9, 296.0, 0.25), job, interval=3596.0, save=120.0)
+    job = Job(gpus=64, state=800e9, bandwidth=10e9, stall=4.0, restart=100.0, interval=3596.0)
+    (far,) = compare([Layout.parse("4+2")], job, Rates())
+    found = with_near(Near(Layout.parse("3+1"), 40e9, 296.0, 0.25), job, far)
     mttf = 24 / (8 * 6.5e-3) * 3600
     assert found.survives == (1, 1)
     assert (found.restore_near, found.restore_far) == (20.0, 80.0)
@@ -21,17 +22,17 @@ def test_all_of_it_by_hand():
     assert found.lost_far == pytest.approx(3600 / 2 + 120)
     assert found.lost == pytest.approx(0.75 * (150 + 80 / 3) + 0.25 * 1920)
     assert found.restore == 0.75 * 20 + 0.25 * 80
+    assert found.monthly == pytest.approx(far.storage + far.saving + far.restoring / 4)
     assert found.held == pytest.approx(800e9 * 4 / 3 / 8)
     assert found.goodput == pytest.approx((1 - (found.lost + 100 + 35) / mttf) / (1 + 4 / 296 + 4 / 3596))
 
 
 def test_one_copy_survives_no_interruption_and_two_have_the_closed_form():
-    """Two nodes are both lost at the rate 2 a a / (3 a + b), by losses of a node and saves; pairs are half the nodes."""
+    """Two nodes are both lost at the rate 2 a a / (3 a + b), by losses of a node and saves; half as many pairs."""
     job = Job()
     assert beyond_near(Layout.parse("1+0"), job, 300.0) == pytest.approx(1.0, rel=1e-9)
     a, b = 6.5e-3 * 365, HOURS_A_YEAR / (600 / 3600)
     assert beyond_near(Layout.parse("1+1"), job, 300.0) == pytest.approx(a / (3 * a + b), rel=1e-4)
-    assert with_near(Near(Layout.parse("1+1"), 1e13, 300.0), job, interval=3600.0, save=15.0).beyond < 1e-4
 
 
 def test_a_stronger_near_tier_needs_the_far_one_less_and_an_older_one_more():
@@ -43,13 +44,15 @@ def test_a_stronger_near_tier_needs_the_far_one_less_and_an_older_one_more():
 
 @pytest.mark.parametrize("beyond", [0.0, 0.1, 0.5])
 def test_the_training_that_is_left_is_what_a_simulated_job_gets(beyond):
-    job = Job(gpus=16384, state=1e12, bandwidth=20e9, stall=3.0, restart=120.0)
-    found = with_near(Near(Layout.parse("3+1"), 1e12, 200.0, beyond), job, interval=1000.0, save=75.0)
-    assert found.goodput == pytest.approx(simulated(job, found, interval=1000.0, save=75.0), rel=0.02)
+    job = Job(gpus=16384, state=1e12, bandwidth=20e9, stall=3.0, restart=120.0, interval=1000.0)
+    (far,) = compare([Layout.parse("4+2")], job, Rates())
+    assert (far.interval, far.save) == (1000.0, 75.0)
+    found = with_near(Near(Layout.parse("3+1"), 1e12, 200.0, beyond), job, far)
+    assert found.goodput == pytest.approx(simulated(job, found, far.interval, far.save), rel=0.02)
     assert found.goodput < 0.96, "interruptions cost enough for that to mean something"
 
 
-def simulated(job, tiers, *, interval, save, days=200):
+def simulated(job, tiers, interval, save, days=200):
     """Second by second of a job that saves to both tiers and goes back to what was there when it was interrupted."""
     rng, clock, end = random.Random(11), 0.0, days * 86400.0
     work, near, far = 0.0, 0.0, 0.0
