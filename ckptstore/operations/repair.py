@@ -116,7 +116,7 @@ def _repair_run(
         result = _result(health)
         result.deleted = checkpoint.deleted
         report.checkpoints.append(result)
-        if report.dry_run:
+        if report.dry_run and window == ALL:
             count_check(health.shards, result.checking)
         try:
             Mender(opened, checkpoint, health, replace, places, result, part=part, dry_run=report.dry_run).mend()
