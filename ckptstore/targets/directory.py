@@ -25,6 +25,7 @@ from ckptstore.targets.base import (
     check_prefix,
     check_range,
 )
+from ckptstore.targets.mapped import LEAST, copy_mapped, is_mappable
 from ckptstore.targets.unfinished import TEMPORARY, publish, remove_stale, write_unfinished
 
 __all__ = ["DirectoryTarget"]
@@ -67,10 +68,11 @@ class DirectoryTarget(Target):
         return data
 
     def get_into(self, path: str, into: memoryview, *, start: int = 0) -> None:
-        """See `Target.get_into`: the kernel copies straight into `into`."""
+        """See `Target.get_into`: straight into `into`."""
         with self._file(path) as (file, status):
             check_range(self, path, status.st_size, start, len(into))
-            self._read(file, path, into, start)
+            copied = copy_mapped(file, into, start) if len(into) >= LEAST and is_mappable(status.st_dev) else 0
+            self._read(file, path, into[copied:], start + copied)
 
     def put(self, path: str, data: Buffer | Sequence[Buffer]) -> None:
         """See `Target.put`."""
