@@ -10,6 +10,7 @@ from ckptstore.cli.drilling import as_typed, rounds_asked, sample_asked
 from ckptstore.cli.promises import tell_promises
 from ckptstore.cli.selecting import Name, Step, Tag, Which, selected
 from ckptstore.errors import UsageError
+from ckptstore.wording import size, time_text
 
 if TYPE_CHECKING:
     from ckptstore.operations.drill import DrilledRound, DrillReport
@@ -128,7 +129,7 @@ def drill(
 
 
 def _tell(call: Call, number: int, each: "DrilledRound") -> None:
-    from ckptstore.operations.drill.words import STATES, against_prediction, size_text, time_text, title, what_was_done
+    from ckptstore.operations.drill.words import STATES, against_prediction, title, what_was_done
 
     call.output.say(title(number, each))
     if each.name:
@@ -137,9 +138,9 @@ def _tell(call: Call, number: int, each: "DrilledRound") -> None:
         [
             result.name,
             STATES[result.state],
-            size_text(result.bytes),
+            size(result.bytes),
             f"{result.blocks:,}",
-            size_text(result.read),
+            size(result.read),
             time_text(result.seconds),
             "" if result.predicted is None else time_text(result.predicted),
             against_prediction(result.seconds, result.predicted) if result.state == "restored" else "",

@@ -5,8 +5,8 @@ from datetime import datetime
 
 from ckptstore.config import Config
 from ckptstore.operations.drill.report import DrilledRound, DrillReport, Restored, Verdict
-from ckptstore.operations.drill.words import time_text
 from ckptstore.operations.promises import beyond_layout
+from ckptstore.wording import count, time_text
 
 __all__ = ["age_of", "judge", "next_step"]
 
@@ -66,7 +66,7 @@ def _any_lost(each: DrilledRound) -> bool:
 
 def _survival(report: DrillReport, config: Config, key: str, wanted: int) -> Verdict:
     by_domain = key == "survive_domains"
-    what = f"{wanted} {'domain' if by_domain else 'target'}{'' if wanted == 1 else 's'} lost"
+    what = f"{count(wanted, 'domain' if by_domain else 'target')} lost"
     recorded = min((each.domains if by_domain else each.targets for each in report.survive.values()), default=-1)
     told = "unreadable" if recorded < 0 else f"survives {recorded} by its records"
     verdict, found = "untested", "so much was not lost in this drill"

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from ckptstore.errors import CkptStoreError
 from ckptstore.operations.health import VerifyReport
 from ckptstore.operations.report.content import Drills, Row, RunPart, Step, StoreReport
+from ckptstore.wording import count
 
 MEANING = {
     "lost": "not enough is left",
@@ -27,7 +28,7 @@ def run_verdict(report: VerifyReport) -> str:
     """`2 of 3 checkpoints are good, 1 is LOST (not enough is left)`."""
     states = [health.state for health in report.checkpoints]
     good = states.count("good")
-    parts = [f"{good} of {_counted(len(states))} {_are(good)} good" if states else "no live checkpoint"]
+    parts = [f"{good} of {count(len(states), 'checkpoint')} {_are(good)} good" if states else "no live checkpoint"]
     parts += [
         f"{states.count(state)} {_are(states.count(state))} {state.upper() if state == 'lost' else state} ({meaning})"
         for state, meaning in MEANING.items()
@@ -87,9 +88,9 @@ def store_verdict(report: StoreReport) -> str:
     rows = [row for part in report.runs for row in part.live]
     failed = sum(bool(part.error) for part in report.runs)
     lost, unknown = (sum(row.state == state for row in rows) for state in ("lost", "unknown"))
-    total = _counted(len(rows))
+    total = count(len(rows), "checkpoint")
     if failed:
-        return f"{failed} of {len(report.runs)} run{'s' * (len(report.runs) != 1)} could not be looked at"
+        return f"{failed} of {count(len(report.runs), 'run')} could not be looked at"
     if lost:
         return f"{lost} of {total} can't be loaded any more"
     if unknown:
@@ -104,14 +105,10 @@ def store_verdict(report: StoreReport) -> str:
 def _all_load(report: StoreReport, rows: Sequence[Row]) -> str:
     degraded = sum(row.state == "degraded" for row in rows)
     if degraded:
-        return f"every checkpoint loads, but {degraded} of {_counted(len(rows))} {_are(degraded)} degraded"
+        return f"every checkpoint loads, but {degraded} of {count(len(rows), 'checkpoint')} {_are(degraded)} degraded"
     if report.exit_code:
         return "every checkpoint loads, but something beside them is amiss"
-    return f"{'all ' * (len(rows) > 1)}{_counted(len(rows))} {_are(len(rows))} good"
-
-
-def _counted(number: int) -> str:
-    return f"{number} checkpoint{'s' * (number != 1)}"
+    return f"{'all ' * (len(rows) > 1)}{count(len(rows), 'checkpoint')} {_are(len(rows))} good"
 
 
 def _are(number: int) -> str:

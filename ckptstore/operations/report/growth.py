@@ -2,12 +2,12 @@
 
 from datetime import UTC, datetime
 
-from ckptstore.operations.drill.words import size_text
 from ckptstore.operations.pages import table, text
 from ckptstore.operations.report.charts import Line, line_chart
 from ckptstore.operations.report.content import Costs, Row, StoreReport
 from ckptstore.operations.report.costs import dollars
 from ckptstore.planning.cost import Prices
+from ckptstore.wording import count, size
 
 __all__ = ["growth_section"]
 
@@ -25,7 +25,7 @@ def growth_section(report: StoreReport) -> str:
         Line("stored on all targets", "first", [(when, stored) for when, stored, _ in points], stepped=True),
         Line("state saved", "second", [(when, logical) for when, _, logical in points], stepped=True),
     ]
-    chart = line_chart("Bytes of what is there now, by the time it was saved", lines, size_text, _unit(stored))
+    chart = line_chart("Bytes of what is there now, by the time it was saved", lines, size, _unit(stored))
     headings = [
         ("saved (UTC)", "short"),
         ("run", "short"),
@@ -39,9 +39,9 @@ def growth_section(report: StoreReport) -> str:
             text(f"{when:%Y-%m-%d %H:%M}"),
             text(row.run),
             text(_named(row)),
-            size_text(row.bytes),
-            size_text(row.stored or 0),
-            size_text(total),
+            size(row.bytes),
+            size(row.stored or 0),
+            size(total),
         ]
         for (when, row), (_, total, _) in zip(rows, points, strict=True)
     ]
@@ -66,19 +66,19 @@ def _named(row: Row) -> str:
     return f"{row.name} (deleted)" if row.deleted else row.name
 
 
-def _unit(count: float) -> float:
+def _unit(nbytes: float) -> float:
     unit = 1
-    while count >= 1000 * unit:
+    while nbytes >= 1000 * unit:
         unit *= 1024
     return unit
 
 
 def _costs(costs: Costs) -> str:
     facts = [
-        ("stored", f"{size_text(costs.stored)} for {size_text(costs.logical)} of state"),
+        ("stored", f"{size(costs.stored)} for {size(costs.logical)} of state"),
         ("overhead", f"{costs.overhead:.2f} times the state" if costs.overhead else ""),
         ("cost", f"{dollars(costs.monthly)} a month at ${costs.price:g} a GB and month (--price gives another)"),
-        ("of that deleted", f"{size_text(costs.deleted)}, until a prune removes it" if costs.deleted else ""),
+        ("of that deleted", f"{size(costs.deleted)}, until a prune removes it" if costs.deleted else ""),
         ("one restore", _restore_text(costs)),
     ]
     listed = "".join(f"<dt>{text(what)}</dt><dd>{text(fact)}</dd>" for what, fact in facts if fact)
@@ -95,5 +95,5 @@ def _restore_text(costs: Costs) -> str:
 
 def _uncounted(report: StoreReport) -> str:
     missing = sum(row.stored is None for part in report.runs for row in part.rows)
-    told = f"{missing} checkpoint{'s' * (missing != 1)} not counted: not every record can be read."
+    told = f"{count(missing, 'checkpoint')} not counted: not every record can be read."
     return f'<p class="faint">{told}</p>' if missing else ""

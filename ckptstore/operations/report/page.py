@@ -3,7 +3,6 @@
 from datetime import datetime
 from string import Template
 
-from ckptstore.operations.drill.words import time_text
 from ckptstore.operations.pages import command, frame, resource, sentence, tag, text
 from ckptstore.operations.report.content import RunPart, StoreReport
 from ckptstore.operations.report.drilled import drill_section
@@ -11,6 +10,7 @@ from ckptstore.operations.report.grid import heat_map, legend
 from ckptstore.operations.report.growth import growth_section
 from ckptstore.operations.report.margin import margin_section
 from ckptstore.redaction import redacted
+from ckptstore.wording import time_text
 
 STATES = {0: "good", 3: "degraded", 4: "lost", 5: "unknown"}
 """The word of each exit code; another is an error."""
