@@ -1,10 +1,11 @@
 """What a report says first: how things are, in a sentence, and what to type next."""
 
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from ckptstore.errors import CkptStoreError
 from ckptstore.operations.health import VerifyReport
+from ckptstore.operations.remedy import Remedy
 from ckptstore.operations.report.content import Drills, Row, RunPart, Step, StoreReport
 from ckptstore.wording import count
 
@@ -16,7 +17,7 @@ MEANING = {
 }
 """What each state means, to one who hasn't met the word."""
 
-__all__ = ["after_error", "loads", "next_steps", "run_verdict", "store_verdict"]
+__all__ = ["after_error", "drill_step", "loads", "next_steps", "run_verdict", "store_verdict"]
 
 
 def loads(rows: Sequence[Row]) -> list[Row]:
@@ -39,21 +40,18 @@ def run_verdict(report: VerifyReport) -> str:
     return ", ".join(parts)
 
 
-def next_steps(report: VerifyReport, rows: Sequence[Row], known: Collection[str], options: str) -> Iterator[Step]:
-    """What cures what was found. `known`: the targets of the store; `options` name the run and the store."""
-    findings = [f for health in [*report.checkpoints, *report.deleted] for f in health.findings] + report.history
-    dropped = sorted({finding.target for finding in findings} - {*known, ""})
-    codes = VerifyReport.CODES
-    if dropped and report.exit_code == codes["unknown"]:
-        yield Step(f"name {', '.join(dropped)} in store.toml again", "checkpoints are on what it doesn't name")
+def next_steps(remedy: Remedy, rows: Sequence[Row], options: str) -> Iterator[Step]:
+    """What to type, and why. `options` name the run and the store."""
+    if remedy.what == "name":
+        yield Step(f"name {', '.join(remedy.targets)} in store.toml again", "checkpoints are on what it doesn't name")
         yield Step(f"ckpt repair{options}", "moves what is there onto targets of the store")
-    elif report.exit_code == codes["unknown"] or {finding.kind for finding in findings} == {"unreachable"}:
+    elif remedy.what == "doctor":
         yield Step(f"ckpt doctor{options}", "says which targets don't answer, and why; bring them back, then repair")
-    elif report.exit_code in {codes["lost"], codes["degraded"]}:
+    elif remedy.what in {"repair", "fall back"}:
         yield Step(f"ckpt repair{options}", "puts back what is missing or corrupt, as far as it can be rebuilt")
-    elif report.exit_code:
+    elif remedy.what == "look":
         yield Step(f"ckpt ls{options}", "shows what is there now")
-    if report.exit_code == codes["lost"]:
+    if remedy.what == "fall back":
         yield _fall_back(rows, options)
 
 

@@ -14,6 +14,7 @@ from ckptstore.opened import Opened, shared
 from ckptstore.operations.health import CheckpointHealth, VerifyReport
 from ckptstore.operations.inventory import index_of
 from ckptstore.operations.promises import beyond_layout
+from ckptstore.operations.remedy import remedy_for
 from ckptstore.operations.report.advice import after_error, drill_step, loads, next_steps, run_verdict, store_verdict
 from ckptstore.operations.report.cells import row_of, targets_in
 from ckptstore.operations.report.content import Drills, Row, RunPart, StoreReport
@@ -106,8 +107,7 @@ class _Look:
             self._row(health, targets, deleted=n >= len(self.report.checkpoints))
             for n, health in enumerate(self.healths)
         ]
-        known = {*self.opened.targets, *self.opened.group.members.targets}
-        steps = list(next_steps(self.report, rows, known, options))
+        steps = list(next_steps(remedy_for(self.opened, self.report), rows, options))
         part = RunPart(self.run, self.report.exit_code, run_verdict(self.report), steps, rows, [*self.report.history])
         drill = drill_step(part, drills, options)
         return replace(part, next=[*steps, drill]) if drill else part
