@@ -10,7 +10,7 @@ from ckptstore.cli.wording import FALL_BACK, count, survival
 if TYPE_CHECKING:
     from ckptstore.errors import CkptStoreError
     from ckptstore.operations.health import VerifyReport
-    from ckptstore.operations.verify_runs import StoreReport
+    from ckptstore.operations.verify_runs import RunsReport
 
 NAMED = 5
 """Runs that are named in what to do next."""
@@ -18,7 +18,7 @@ NAMED = 5
 __all__ = ["tell_runs"]
 
 
-def tell_runs(call: Call, report: "StoreReport", *, read: bool) -> int:
+def tell_runs(call: Call, report: "RunsReport", *, read: bool) -> int:
     """Tell of every run, and return the exit code."""
     for run, found in report.runs.items():
         tell_run(call, found, run, all_runs=True)
@@ -58,7 +58,7 @@ def _fields(run: str, found: "VerifyReport") -> dict[str, Any]:
     }
 
 
-def _sum_up(call: Call, report: "StoreReport", *, read: bool) -> int:
+def _sum_up(call: Call, report: "RunsReport", *, read: bool) -> int:
     each = [health for found in report.runs.values() for health in found.checkpoints]
     runs = len(report.runs) + len(report.failed) + len(report.empty)
     states = in_words(states_of(each)) or "no live checkpoint"
@@ -83,7 +83,7 @@ def _sum_up(call: Call, report: "StoreReport", *, read: bool) -> int:
     )
 
 
-def _next(report: "StoreReport") -> str:
+def _next(report: "RunsReport") -> str:
     """What to do about the worst."""
     from ckptstore.operations.remedy import BY_STATE
 

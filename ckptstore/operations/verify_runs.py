@@ -15,11 +15,11 @@ from ckptstore.operations.verify import Looking, begun, read_votes
 from ckptstore.protocolerrors import protocol_errors
 from manifests import Checkpoint, History
 
-__all__ = ["StoreReport", "verify_runs"]
+__all__ = ["RunsReport", "verify_runs"]
 
 
 @dataclass
-class StoreReport:
+class RunsReport:
     """`runs`: what was found of each. `failed`: why others couldn't be read. `empty`: those that hold nothing."""
 
     runs: dict[str, VerifyReport] = field(default_factory=dict)
@@ -50,13 +50,13 @@ def verify_runs(
     subset: float | str = 1.0,
     observer: Observer = ignore,
     **how: Unpack[How],
-) -> StoreReport:
+) -> RunsReport:
     """Check every checkpoint of every run that a target in reach holds. `subset`: of the data of all of them.
 
     Raises `UsageError` as `verify`, `TargetError` where no target answers.
     """
     looking = Looking.of(read_data=read_data, subset=subset, observer=observer, how=how)
-    report = StoreReport()
+    report = RunsReport()
     with paced(opened, limit_rate=looking.limit_rate, jobs=looking.jobs) as view:
         with protocol_errors():
             view.group.refresh()  # where there is no store, or none in reach, that is so for every run
@@ -71,7 +71,7 @@ def verify_runs(
     return report
 
 
-def _read_all(opened: Opened, report: StoreReport) -> Mapping[str, tuple[History, list[Checkpoint]]]:
+def _read_all(opened: Opened, report: RunsReport) -> Mapping[str, tuple[History, list[Checkpoint]]]:
     """The votes of every run, and the live checkpoints of each, before any is looked at: how much there is decides."""
     found = {}
     for run in list_runs(opened):
