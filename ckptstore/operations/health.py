@@ -17,7 +17,11 @@ VOTES = {
     paths.VOIDING: "voiding",
 }
 
+WORSE = (0, 11, 3, 1, 2, 10, 5, 12, 4)
+"""Exit codes of runs, the worst last: what is lost, then what can't be told."""
+
 __all__ = [
+    "WORSE",
     "CheckpointHealth",
     "Superseded",
     "VerifyReport",

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Unpack
+from typing import Unpack
 
 from ckptstore.errors import CkptStoreError, NotFoundError
 from ckptstore.events import Observer, ignore
 from ckptstore.opened import Opened
 from ckptstore.operations.findings import Counts
-from ckptstore.operations.health import VerifyReport, recoverable, to_check
+from ckptstore.operations.health import WORSE, VerifyReport, recoverable, to_check
 from ckptstore.operations.pacing import How, paced
 from ckptstore.operations.runs import list_runs
 from ckptstore.operations.verify import Looking, begun, read_votes
@@ -26,15 +26,12 @@ class RunsReport:
     failed: dict[str, CkptStoreError] = field(default_factory=dict)
     empty: list[str] = field(default_factory=list)
 
-    WORSE: ClassVar[tuple[int, ...]] = (0, 11, 3, 1, 2, 10, 5, 12, 4)
-    """Exit codes, the worst last: what is lost, then what can't be told."""
-
     @property
     def exit_code(self) -> int:
         """The worst of all runs; 10 where no run holds anything."""
         codes = [report.exit_code for report in self.runs.values()]
         codes += [error.exit_code for error in self.failed.values()]
-        return max(codes, key=self.WORSE.index, default=NotFoundError.exit_code)
+        return max(codes, key=WORSE.index, default=NotFoundError.exit_code)
 
     @property
     def counts(self) -> Counts:
