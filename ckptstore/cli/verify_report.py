@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from ckptstore.operations.findings import Finding
     from ckptstore.operations.health import CheckpointHealth, VerifyReport
+    from ckptstore.operations.repair_report import RepairResult
 
 SHOWN = 20
 """Findings of one checkpoint that are shown to people; --json tells all."""
@@ -122,10 +123,13 @@ def how_read(*, read: bool) -> str:
     return "every byte of what was chosen read" if read else "structure only: --read-data reads the bytes"
 
 
-def tolerance_of(checkpoints: "Sequence[CheckpointHealth]") -> dict[str, int]:
-    """What the worst of them survives."""
-    targets, domains = min(((h.tolerance.targets, h.tolerance.domains) for h in checkpoints), default=(-1, -1))
-    return {"targets": targets, "domains": domains}
+def tolerance_of(each: "Sequence[CheckpointHealth | RepairResult]") -> dict[str, int]:
+    """What all of them survive: the fewest targets and the fewest domains, which may be those of two."""
+    tolerances = [one.tolerance for one in each]
+    return {
+        "targets": min((tolerance.targets for tolerance in tolerances), default=-1),
+        "domains": min((tolerance.domains for tolerance in tolerances), default=-1),
+    }
 
 
 def sum_up(call: Call, report: "VerifyReport", *, read: bool) -> int:

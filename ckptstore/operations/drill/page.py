@@ -13,6 +13,7 @@ from ckptstore.operations.drill.words import (
     what_was_done,
 )
 from ckptstore.operations.pages import TONES, bars, command, frame, resource, sentence, table, tag, text
+from ckptstore.tolerance import weakest
 from ckptstore.wording import size, time_text
 
 __all__ = ["page"]
@@ -124,5 +125,7 @@ def _facts(report: DrillReport) -> list[tuple[str, str]]:
 
 
 def _survives(report: DrillReport) -> str:
-    least = sorted({(each.targets, each.domains) for each in report.survive.values()})
-    return f"{least[0][0]} targets, {least[0][1]} domains" if least else ""
+    if not report.survive:
+        return ""
+    least = weakest(report.survive.values())
+    return f"{least.targets} targets, {least.domains} domains"
