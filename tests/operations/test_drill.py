@@ -1,6 +1,7 @@
 """Drills: what is lost is lost for the drill only, and what it says of each checkpoint is so."""
 
 import json
+import os
 from html.parser import HTMLParser
 from itertools import combinations
 from pathlib import Path
@@ -315,6 +316,7 @@ def test_predicted_from_earlier_drills_where_nothing_can_be_measured(store, tmp_
     first = drill(store.config, RUN, report_dir=reports)
     assert first.prediction.source == "measured"
     (reports / "drill-other.json").write_text("[1]")
+    os.mkfifo(reports / "drill-pipe.json")
     store.take_away("a", "b")  # all but the probe of the latest works without them
     for fragment in store.fragments(store.latest()):
         if fragment.target in "cd":
