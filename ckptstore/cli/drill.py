@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ckptstore.cli.call import Call
-from ckptstore.cli.drilling import as_typed, rounds_asked, sample_asked
+from ckptstore.cli.drilling import OPTIONS, rounds_asked, sample_asked
 from ckptstore.cli.promises import tell_promises
 from ckptstore.cli.selecting import Name, Step, Tag, Which, selected
+from ckptstore.cli.typed import as_typed
 from ckptstore.errors import UsageError
 from ckptstore.wording import size, time_text
 
@@ -110,7 +111,7 @@ def drill(
     named = {"lose_targets": lose_target, "lose_domains": lose_domain, "empty": empty, "corrupt": corrupt}
     amounts = {"slow": slow, "throttle": throttle}
     rounds = rounds_asked(call.config, named, amounts, lose=lose, worst=worst, random=random, scenario=scenario)
-    with as_typed(), call.watching() as observer:
+    with as_typed(OPTIONS), call.watching() as observer:
         report = perform(
             call.config,
             call.run,
