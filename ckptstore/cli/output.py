@@ -63,7 +63,7 @@ class Output:
     def failure(self, failure: Failure, **found: Any) -> int:
         """Say what went wrong: in words on stderr, and as the last line of JSON, with what was found all the same."""
         _print(f"error: {failure.message}", sys.stderr, style="bold red")
-        _print(f"  next: {failure.hint.removeprefix('run: ')}", sys.stderr)
+        _print(f"  next: {failure.next}", sys.stderr)
         return self.summary(failure.code, kind=failure.kind, message=failure.message, hint=failure.hint, **found)
 
 

@@ -91,7 +91,7 @@ def _next(report: "RunsReport") -> str:
     names = [run for run, found in report.runs.items() if found.exit_code == worst]
     failed: list[CkptStoreError] = [error for error in report.failed.values() if error.exit_code == worst]
     if failed:
-        return failure_of(failed[0]).hint.removeprefix("run: ")
+        return failure_of(failed[0]).next
     if not names or not worst:
         return "" if report.runs else "see what there is: ckpt ls --all-runs"
     state = report.runs[names[0]].state
