@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from ckptstore.durations import age_of
 from ckptstore.wording import count, joined, shape_text, size
 
 FALL_BACK = "ckpt restore from an older checkpoint, or from what ckpt undelete brings back: ckpt ls --deleted"
@@ -27,11 +28,8 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
 
 def age(created: str, now: datetime | None = None) -> str:
     """`5 min` since an ISO 8601 time; empty where it is none. By this machine's clock: for people only."""
-    try:
-        seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(created)).total_seconds()
-    except (ValueError, TypeError):
-        return ""
-    return duration(seconds)
+    seconds = age_of(created, now or datetime.now(UTC))
+    return "" if seconds is None else duration(seconds)
 
 
 def duration(seconds: float) -> str:

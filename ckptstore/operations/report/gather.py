@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ckptstore.config import Config
+from ckptstore.durations import age_of
 from ckptstore.errors import CkptStoreError, ConfigError, NotFoundError, UsageError
 from ckptstore.events import Observer, ignore
 from ckptstore.opened import Opened, shared
@@ -150,9 +151,5 @@ def _targets(config: Config, looks: Sequence[_Look]) -> dict[str, str]:
 
 def _age(rows: Sequence[Row], now: datetime) -> float | None:
     """Of the newest checkpoint that loads, in seconds, by this machine's clock."""
-    for row in reversed(loads(rows)):
-        try:
-            return max((now - datetime.fromisoformat(row.created)).total_seconds(), 0.0)
-        except (ValueError, TypeError):
-            return None
-    return None
+    loading = loads(rows)
+    return age_of(loading[-1].created, now) if loading else None
