@@ -98,13 +98,8 @@ def _replacements(pairs: list[str]) -> dict[str, str]:
 def _fields(result: "RepairResult") -> dict[str, Any]:
     from ckptstore.operations.health import VerifyReport
 
-    names = ("run", "key", "name", "state", "deleted", "rebuilt", "moved", "restored", "failed", "bytes")
-    tolerance = {"targets": result.tolerance.targets, "domains": result.tolerance.domains}
-    return {
-        **{name: getattr(result, name) for name in names},
-        "tolerance": tolerance,
-        "code": VerifyReport.CODES[result.state],
-    }
+    names = ("run", "key", "name", "state", "deleted", "rebuilt", "moved", "restored", "failed", "bytes", "tolerance")
+    return {**{name: getattr(result, name) for name in names}, "code": VerifyReport.CODES[result.state]}
 
 
 def _tell(call: Call, result: "RepairResult", *, dry_run: bool) -> None:

@@ -52,10 +52,9 @@ def tell_run(call: Call, report: "VerifyReport", run: str, *, all_runs: bool = F
 def _fields(health: "CheckpointHealth") -> dict[str, Any]:
     from ckptstore.operations.health import VerifyReport
 
-    names = ("run", "key", "name", "step", "state", "findings")
+    names = ("run", "key", "name", "step", "state", "findings", "tolerance")
     return {
         **{name: getattr(health, name) for name in names},
-        "tolerance": {"targets": health.tolerance.targets, "domains": health.tolerance.domains},
         "expected": health.counts.expected,
         "checked": health.counts.checked,
         "code": VerifyReport.CODES[health.state],

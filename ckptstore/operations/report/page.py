@@ -6,7 +6,7 @@ from string import Template
 from ckptstore.operations.health import VerifyReport
 from ckptstore.operations.pages import command, frame, resource, sentence, tag, text
 from ckptstore.operations.report.content import RunPart, StoreReport
-from ckptstore.operations.report.drilled import drill_section
+from ckptstore.operations.report.drill_history import drill_section
 from ckptstore.operations.report.grid import heat_map, legend
 from ckptstore.operations.report.growth import growth_section
 from ckptstore.operations.report.margin import margin_section
