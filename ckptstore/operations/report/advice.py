@@ -17,6 +17,12 @@ MEANING = {
 }
 """What each state means, to one who hasn't met the word."""
 
+WITHOUT_ANY = {
+    VerifyReport.CODES["good"]: "there is no checkpoint yet",
+    VerifyReport.CODES["changed"]: "every checkpoint was deleted while it was looked at",
+}
+"""The sentence for each exit code by which nothing is amiss, where no checkpoint is left to tell of."""
+
 __all__ = ["after_error", "drill_step", "loads", "next_steps", "run_verdict", "store_verdict"]
 
 
@@ -83,7 +89,7 @@ def drill_step(part: RunPart, drills: Drills, options: str) -> Step | None:
 
 def store_verdict(report: StoreReport) -> str:
     """All of a report in one sentence."""
-    rows = [row for part in report.runs for row in part.live]
+    rows = [row for part in report.runs for row in part.live if row.state != "changed"]
     failed = sum(bool(part.error) for part in report.runs)
     lost, unknown = (sum(row.state == state for row in rows) for state in ("lost", "unknown"))
     total = count(len(rows), "checkpoint")
@@ -94,7 +100,7 @@ def store_verdict(report: StoreReport) -> str:
     if unknown:
         return f"whether {unknown} of {total} would load depends on targets that are out of reach"
     if not rows:
-        return "something is amiss, and there is no checkpoint" if report.exit_code else "there is no checkpoint yet"
+        return WITHOUT_ANY.get(report.exit_code, "something is amiss, and there is no checkpoint")
     few = sum(report.misses(row) for row in rows)
     told = _all_load(report, rows) + (f"; {few} would survive less than is promised" if few else "")
     return told + (f"; the newest of {', '.join(report.late)} is older than is promised" if report.late else "")
@@ -104,7 +110,7 @@ def _all_load(report: StoreReport, rows: Sequence[Row]) -> str:
     degraded = sum(row.state == "degraded" for row in rows)
     if degraded:
         return f"every checkpoint loads, but {degraded} of {count(len(rows), 'checkpoint')} {_are(degraded)} degraded"
-    if report.exit_code:
+    if report.exit_code not in WITHOUT_ANY:
         return "every checkpoint loads, but something beside them is amiss"
     return f"{'all ' * (len(rows) > 1)}{count(len(rows), 'checkpoint')} {_are(len(rows))} good"
 
