@@ -33,6 +33,7 @@
 Errors survive pickling with all their fields: torch.distributed carries them between ranks.
 """
 
+from functools import partial
 from typing import Any, ClassVar
 
 __all__ = [
@@ -97,11 +98,7 @@ class CkptStoreError(Exception):
         return f"{self.message}\n  next: {self.hint}" if self.hint else self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.message, self.hint, self.fields)
-
-
-def _rebuild(cls: type[CkptStoreError], message: str, hint: str | None, fields: dict[str, Any]) -> CkptStoreError:
-    return cls(message, hint=hint, **fields)
+        return partial(type(self), hint=self.hint, **self.fields), (self.message,)
 
 
 class UsageError(CkptStoreError):

@@ -1,17 +1,10 @@
 """What a store is to achieve, as `[objectives]` of store.toml says it; `ckpt drill` finds out whether it does."""
 
-import math
-import re
-
 import msgspec
 
 from ckptstore.arguments import check_types, is_number, is_whole
+from ckptstore.durations import LONGEST, seconds_in
 from ckptstore.errors import ConfigError
-
-_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-_DURATION = re.compile("".join(rf"(?:([0-9]{{1,9}}(?:\.[0-9]{{1,3}})?)\s*{unit}\s*)?" for unit in _UNITS))
-_LONGEST = 36500 * _UNITS["d"]
-"""Seconds of the longest duration: 100 years."""
 
 __all__ = ["Objectives", "parse_time"]
 
@@ -56,17 +49,8 @@ class Objectives(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_field
 
 def parse_time(time: str | float, key: str) -> float:
     """Seconds of `90s`, `15m`, `1h30m`, `2d`, or of a number of seconds. Raises `ConfigError` naming `key`."""
-    seconds = _seconds(time)
-    if seconds is None or not (math.isfinite(seconds) and 0 < seconds <= _LONGEST):
+    seconds = float(time) if is_number(time) else seconds_in(time)
+    if seconds is None or not 0 < seconds <= LONGEST:
         wanted = "a duration above 0 and at most 36500d is wanted, as in '90s', '15m', '1h30m', '2d', or seconds"
         raise ConfigError(f"{key} = {time!r:.80}: {wanted}", key=key, hint=f"{key.rpartition('.')[2]} = '15m', say")
     return seconds
-
-
-def _seconds(time: object) -> float | None:
-    if is_number(time):
-        return float(time)  # type: ignore[arg-type]
-    match = _DURATION.fullmatch(time.strip()) if isinstance(time, str) else None
-    if match is None or not any(match.groups()):
-        return None
-    return sum(float(part) * unit for part, unit in zip(match.groups(), _UNITS.values(), strict=True) if part)

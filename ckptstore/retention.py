@@ -1,20 +1,15 @@
 """Which checkpoints a run keeps, and for how long what was deleted can be taken back: the settings."""
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypedDict
 
 import msgspec
 
 from ckptstore.arguments import check_types, is_whole
+from ckptstore.durations import LONGEST, seconds_in
 from ckptstore.errors import ConfigError, UsageError
 
 __all__ = ["Keep", "Retention", "parse_duration", "rules_for"]
-
-_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*(s|m|h|d|w)")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_MOST_DAYS = 36500
-"""The longest duration: 100 years. What time it was a grace period ago must be in the calendar, from year 1 on."""
 
 
 class Retention(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -22,7 +17,7 @@ class Retention(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields
 
     keep_last    so many of the newest without a tag
     keep_every   those whose step is a multiple of this
-    keep_within  those committed so long ago or less: "7d"; s, m, h, d, w
+    keep_within  those committed so long ago or less: "7d", "1h30m"; w, d, h, m, s
     keep_tags    those with one of these tags; alone: those with any tag, and no other
     grace        for how long a deleted checkpoint keeps its data, by the clocks of the targets
     automatic    prune after every save by these rules
@@ -125,16 +120,13 @@ _EXAMPLE = "run.prune(keep_last=3), or run.prune(ckptstore.Retention(keep_last=3
 
 
 def parse_duration(text: str, key: str) -> float:
-    """Seconds of `90s`, `30m`, `24h`, `7d`, `2w`, or `0`. Raises `ConfigError` for the key of `[retention]`."""
-    match = _DURATION.fullmatch(text.strip()) if isinstance(text, str) else None
-    if match is not None:
-        seconds = float(match[1]) * _SECONDS[match[2]]
-        if seconds > _MOST_DAYS * _SECONDS["d"]:
-            raise _wrong(key, text, f"at most {_MOST_DAYS}d (100 years) is wanted", f"{key} = '3650d', say")
-        return seconds
-    if isinstance(text, str) and text.strip() == "0":
-        return 0.0
-    raise _wrong(key, text, f"a number with one of {', '.join(_SECONDS)} is wanted, as in '24h'", f"{key} = '7d', say")
+    """Seconds of `90s`, `1h30m`, `24h`, `7d`, `2w`, or `0`. Raises `ConfigError` for the key of `[retention]`."""
+    seconds = 0.0 if isinstance(text, str) and text.strip() == "0" else seconds_in(text)
+    if seconds is None:
+        raise _wrong(key, text, "a number with one of s, m, h, d, w is wanted, as in '24h'", f"{key} = '7d', say")
+    if seconds > LONGEST:
+        raise _wrong(key, text, "at most 36500d (100 years) is wanted", f"{key} = '3650d', say")
+    return seconds
 
 
 def _wrong(key: str, value: object, wanted: str, hint: str) -> ConfigError:

@@ -22,7 +22,7 @@ from ckptstore.targets import check_apart
 if TYPE_CHECKING:
     from ckptstore.operations.pacing import How
     from ckptstore.operations.report import StoreReport
-    from ckptstore.operations.verify_runs import StoreReport as RunsVerified
+    from ckptstore.operations.verify_runs import RunsReport
 
 __all__ = ["Run", "Store", "open_store"]
 
@@ -56,7 +56,7 @@ class Store:
         subset: float | str = 1.0,
         observer: Observer = ignore,
         **how: "Unpack[How]",
-    ) -> "RunsVerified":
+    ) -> "RunsReport":
         """Check every run, as `Run.verify` does one. A run that can't be read doesn't stop the others: see `failed`."""
         from ckptstore.operations.verify_runs import verify_runs
 

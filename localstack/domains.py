@@ -76,10 +76,6 @@ class Domains:
         """Stop all at once."""
         stop_all(self.servers.values())
 
-    def _target(self, domain: str, bucket: str) -> Target:
-        url = f"{self._schemes[domain]}://{bucket}"
-        return Target(bucket.removeprefix("ckpt-"), url, domain, {"endpoint": self.servers[domain].endpoint})
-
     def _server(self, kind: str, folder: str | os.PathLike[str], names: list[str]) -> tuple[str, Server]:
         """Its scheme in a target's url, and the server."""
         s3: dict[str, Any] = {"buckets": names, "credentials": self._credentials}

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 FLOORS = [
-    {"errors", "events", "dtypes", "deadline", "redaction"},
+    {"errors", "events", "dtypes", "deadline", "redaction", "durations", "wording"},
     {"arguments", "listening"},
     {
         "placement",

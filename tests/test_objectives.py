@@ -5,6 +5,7 @@ import pytest
 from ckptstore.config import Config
 from ckptstore.errors import ConfigError
 from ckptstore.objectives import Objectives
+from ckptstore.retention import Retention
 
 SIX = [{"name": name, "url": f"/ckpt/{name}"} for name in "abcdef"]
 
@@ -25,11 +26,16 @@ def config(**objectives) -> Config:
         (45, 45),
         (1.5, 1.5),
         ("1d2h3m4s", 93784),
+        ("2w", 1209600),
     ],
 )
 def test_durations(text, seconds):
     found = config(rto=text, rpo=text).objectives
     assert (found.rto_seconds, found.rpo_seconds) == (seconds, seconds)
+
+
+def test_durations_are_written_alike_in_retention():
+    assert Retention(grace="1h30m").grace_seconds == 5400
 
 
 @pytest.mark.parametrize(

@@ -29,15 +29,15 @@ def bench(call: Call, size_: Size = "256MiB", rounds: Rounds = 3, clean: Clean =
     from ckptstore.config import parse_size
     from ckptstore.operations.bench import bench as measure
     from ckptstore.operations.bench import clean as remove
-    from ckptstore.operations.bench import leftovers
+    from ckptstore.operations.bench import leftovers, others
 
-    left = leftovers(call.opened)
     if clean:
+        left = leftovers(call.opened)
         failed = remove(call.opened)
         call.output.say(f"removed what {count(len(left), 'benchmark')} left")
         return _end(call, failed, removed=left)
-    if left:
-        call.output.note(f"runs of other benchmarks: {joined(left)}; if they were killed: ckpt bench --clean")
+    if running := others(call.opened):
+        call.output.note(f"runs of other benchmarks: {joined(running)}; if they were killed: ckpt bench --clean")
     nbytes = parse_size(size_, "--size")
     with call.watching() as observer:
         report = measure(call.config, size=nbytes, rounds=rounds, observer=observer)

@@ -52,6 +52,7 @@ def copy(
     into the other run meanwhile is told that it was replaced: copy into a run of its own. Exits with 4 or 5 where an
     original can't be read; with --all the others are copied nevertheless.
     """
+    from ckptstore.config import Config
     from ckptstore.opened import shared
     from ckptstore.operations.copying import copy as make
     from ckptstore.selection import Selector
@@ -59,7 +60,7 @@ def copy(
     selector = selected(which, step, name, tag)
     if every and selector is not None:
         raise UsageError(f"--all copies every checkpoint, and {selector} is named", hint="name one, or leave it out")
-    target = call.opened if to is None else shared(_config(to))
+    target = call.opened if to is None else shared(Config.load(to))
     run = call.run if to_run is None else to_run
     chosen = None if every else selector or Selector()
     with call.watching() as observer:
@@ -74,12 +75,6 @@ def copy(
             f"next, to read every byte of it: ckpt verify --read-data --run {run} --store {to or call.path}"
         )
     return _sum_up(call, report, target.config.name, read_back=read_back, dry_run=dry_run)
-
-
-def _config(path: Path) -> Any:
-    from ckptstore.config import Config
-
-    return Config.load(path)
 
 
 def _tell(call: Call, fate: "Fate") -> None:

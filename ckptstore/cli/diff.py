@@ -43,12 +43,14 @@ def diff(
     they lie. All of both is read, and verified; with --structure only what is recorded of them. Exits as `diff` does:
     0 if they are equal, 1 if they are not. Any other code, or a `kind` in JSON, says that it isn't known.
     """
+    from ckptstore.config import Config
+    from ckptstore.opened import shared
     from ckptstore.operations.diff import diff as compare
     from ckptstore.selection import key_of
 
     with call.watching() as observer:
         one = _source(call.opened, call.run, a, observer)
-        opened = call.opened if other_store is None else _opened(other_store)
+        opened = call.opened if other_store is None else shared(Config.load(other_store))
         other = _source(opened, other_run or call.run, b, observer)
         report = compare(one, other, structure=structure, observer=observer)
     _tell(call, report)
@@ -67,13 +69,6 @@ def diff(
         same=report.same,
         compared=report.compared,
     )
-
-
-def _opened(path: Path) -> Any:
-    from ckptstore.config import Config
-    from ckptstore.opened import shared
-
-    return shared(Config.load(path))
 
 
 def _source(opened: Any, run: str, which: str, observer: Any) -> Any:

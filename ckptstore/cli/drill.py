@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ckptstore.cli.call import Call
-from ckptstore.cli.drilling import as_typed, rounds_asked, sample_asked
+from ckptstore.cli.drilling import OPTIONS, rounds_asked, sample_asked
 from ckptstore.cli.promises import tell_promises
 from ckptstore.cli.selecting import Name, Step, Tag, Which, selected
+from ckptstore.cli.typed import as_typed
 from ckptstore.errors import UsageError
+from ckptstore.wording import size, time_text
 
 if TYPE_CHECKING:
     from ckptstore.operations.drill import DrilledRound, DrillReport
@@ -109,7 +111,7 @@ def drill(
     named = {"lose_targets": lose_target, "lose_domains": lose_domain, "empty": empty, "corrupt": corrupt}
     amounts = {"slow": slow, "throttle": throttle}
     rounds = rounds_asked(call.config, named, amounts, lose=lose, worst=worst, random=random, scenario=scenario)
-    with as_typed(), call.watching() as observer:
+    with as_typed(OPTIONS), call.watching() as observer:
         report = perform(
             call.config,
             call.run,
@@ -128,7 +130,7 @@ def drill(
 
 
 def _tell(call: Call, number: int, each: "DrilledRound") -> None:
-    from ckptstore.operations.drill.words import STATES, against_prediction, size_text, time_text, title, what_was_done
+    from ckptstore.operations.drill.words import STATES, against_prediction, title, what_was_done
 
     call.output.say(title(number, each))
     if each.name:
@@ -137,9 +139,9 @@ def _tell(call: Call, number: int, each: "DrilledRound") -> None:
         [
             result.name,
             STATES[result.state],
-            size_text(result.bytes),
+            size(result.bytes),
             f"{result.blocks:,}",
-            size_text(result.read),
+            size(result.read),
             time_text(result.seconds),
             "" if result.predicted is None else time_text(result.predicted),
             against_prediction(result.seconds, result.predicted) if result.state == "restored" else "",

@@ -1,7 +1,6 @@
 """From the options of `ckpt drill` to what is to be done to the store; what can't be is told as it was typed."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,19 +25,7 @@ OPTIONS = {
 }
 """The option of each field of a round, and of what else may be wrong."""
 
-__all__ = ["as_typed", "rounds_asked", "sample_asked"]
-
-
-@contextmanager
-def as_typed() -> Iterator[None]:
-    """A block in which a `UsageError` about an argument of Python's names the option as well."""
-    try:
-        yield
-    except UsageError as error:
-        option = OPTIONS.get(error.fields.get("key", ""))
-        if option is None:
-            raise
-        raise UsageError(f"{option}: {error.message}", hint=error.hint, **error.fields) from error
+__all__ = ["OPTIONS", "rounds_asked", "sample_asked"]
 
 
 def rounds_asked(

@@ -205,5 +205,5 @@ def _tell_orphans(call: Call, found: _Found) -> list[dict[str, Any]]:
 def _tell_errors(call: Call, found: _Found) -> dict[str, Any]:
     errors = {what: failure_of(error) for what, error in found.report.errors.items()}
     for what, failure in errors.items():
-        call.output.note(f"{what}: {failure.message}: not among the sums  (next: {failure.hint.removeprefix('run: ')})")
+        call.output.note(f"{what}: {failure.message}: not among the sums  (next: {failure.next})")
     return errors

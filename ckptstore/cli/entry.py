@@ -5,8 +5,9 @@ import warnings
 from collections.abc import Sequence
 
 from ckptstore.cli.failures import BAD_USAGE, failure_of, usage_failure
-from ckptstore.cli.output import Output, printable
+from ckptstore.cli.output import Output
 from ckptstore.cli.streams import OutputError, with_streams
+from ckptstore.wording import printable
 
 COMMON = ("--store", "--run", "--json", "--verbose", "-v")
 """The options that every command has."""

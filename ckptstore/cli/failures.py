@@ -40,6 +40,11 @@ class Failure(NamedTuple):
     hint: str
     code: int
 
+    @property
+    def next(self) -> str:
+        """The hint as it stands after `next:`."""
+        return self.hint.removeprefix("run: ")
+
 
 _HINTS: dict[type[CkptStoreError], str] = {  # the first that fits, for errors that bring no hint of their own
     ConfigError: "mend store.toml, then: ckpt doctor",

@@ -129,7 +129,7 @@ def _tell(call: Call, run: str, error: CkptStoreError) -> int:
     """Why a run could not be looked at."""
     failure = failure_of(call.cause(error))
     call.output.note(f"run {run} could not be looked at: {failure.message}")
-    call.output.note(f"  next: {failure.hint.removeprefix('run: ')}")
+    call.output.note(f"  next: {failure.next}")
     call.output.record("run", run=run, **failure._asdict())
     return failure.code
 

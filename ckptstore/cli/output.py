@@ -12,6 +12,7 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from ckptstore.cli.failures import Failure
+from ckptstore.wording import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 GAP = 2
 """Spaces between the columns of a table."""
 
-__all__ = ["Output", "make_console", "printable"]
+__all__ = ["Output", "make_console"]
 
 
 class Output:
@@ -62,7 +63,7 @@ class Output:
     def failure(self, failure: Failure, **found: Any) -> int:
         """Say what went wrong: in words on stderr, and as the last line of JSON, with what was found all the same."""
         _print(f"error: {failure.message}", sys.stderr, style="bold red")
-        _print(f"  next: {failure.hint.removeprefix('run: ')}", sys.stderr)
+        _print(f"  next: {failure.next}", sys.stderr)
         return self.summary(failure.code, kind=failure.kind, message=failure.message, hint=failure.hint, **found)
 
 
@@ -71,11 +72,6 @@ def make_console(*, stderr: bool) -> "Console":
     from rich.console import Console
 
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
-
-
-def printable(text: str) -> str:
-    """`text` on one line, control characters spelled out: names are data, not commands to a terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _print(text: str, stream: TextIO, style: str = "") -> None:

@@ -7,6 +7,7 @@ import typer
 from ckptstore.cli.call import Call
 from ckptstore.cli.pacing import Jobs, LimitRate, pace
 from ckptstore.cli.selecting import Name, Step, Tag, Which, selected
+from ckptstore.cli.verify_report import tolerance_of
 from ckptstore.cli.wording import FALL_BACK, joined, size, verdict
 from ckptstore.errors import UsageError
 
@@ -105,15 +106,10 @@ def _replacements(pairs: list[str]) -> dict[str, str]:
 
 
 def _fields(result: "RepairResult") -> dict[str, Any]:
-    from ckptstore.operations.verify import VerifyReport
+    from ckptstore.operations.health import VerifyReport
 
-    names = ("run", "key", "name", "state", "deleted", "rebuilt", "moved", "restored", "failed", "bytes")
-    tolerance = {"targets": result.tolerance.targets, "domains": result.tolerance.domains}
-    return {
-        **{name: getattr(result, name) for name in names},
-        "tolerance": tolerance,
-        "code": VerifyReport.CODES[result.state],
-    }
+    names = ("run", "key", "name", "state", "deleted", "rebuilt", "moved", "restored", "failed", "bytes", "tolerance")
+    return {**{name: getattr(result, name) for name in names}, "code": VerifyReport.CODES[result.state]}
 
 
 def _tell(call: Call, result: "RepairResult", *, dry_run: bool) -> None:
@@ -209,7 +205,6 @@ def _sum_up(call: Call, report: "RepairReport", pairs: "Sequence[str]") -> int:
     hint = _next(report, pairs) if report.exit_code else ""
     if hint:
         call.output.note(f"next: {hint}")
-    worst = min(((r.tolerance.targets, r.tolerance.domains) for r in report.checkpoints), default=(-1, -1))
     return call.output.summary(
         report.exit_code,
         store=call.config.name,
@@ -229,6 +224,6 @@ def _sum_up(call: Call, report: "RepairReport", pairs: "Sequence[str]") -> int:
         voting=report.voting,
         failed=[*report.failed, *(failure for result in report.checkpoints for failure in result.failed)],
         in_the_way=report.in_the_way,
-        tolerance={"targets": worst[0], "domains": worst[1]},
+        tolerance=tolerance_of(report.checkpoints),
         hint=hint,
     )

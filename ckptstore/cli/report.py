@@ -1,8 +1,6 @@
 """`ckpt report`: one page on a whole store, for whoever runs it."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,12 +8,12 @@ import typer
 
 from ckptstore.cli.call import Call
 from ckptstore.cli.ls import AllRuns
+from ckptstore.cli.typed import as_typed
 from ckptstore.cli.verify import ReadData
 from ckptstore.cli.wording import count, joined, survival
-from ckptstore.errors import UsageError
 
 if TYPE_CHECKING:
-    from ckptstore.operations.report import StoreReport
+    from ckptstore.operations.report import Row, StoreReport
 
 Out = Annotated[
     Path | None,
@@ -37,6 +35,7 @@ Price = Annotated[
     ),
 ]
 PAGE = Path("report.html")
+OPTIONS = {"out": "--out", "reports": "--reports", "price": "--price"}
 
 __all__ = ["report"]
 
@@ -58,7 +57,7 @@ def report(
 
     call.check_run()
     page = out or (None if call.output.as_json else PAGE)
-    with _as_typed(), call.watching() as observer:
+    with as_typed(OPTIONS), call.watching() as observer:
         found = look(
             call.config,
             None if all_runs else call.run,
@@ -72,31 +71,14 @@ def report(
     return _tell(call, found, page)
 
 
-@contextmanager
-def _as_typed() -> Iterator[None]:
-    """A block in which a `UsageError` about an argument of Python's names the option as well."""
-    try:
-        yield
-    except UsageError as error:
-        key = error.fields.get("key")
-        if key not in {"out", "reports", "price"}:
-            raise
-        raise UsageError(f"--{key}: {error.message}", hint=error.hint, **error.fields) from error
-
-
 def _tell(call: Call, found: "StoreReport", page: Path | None) -> int:
     from ckptstore.operations.report.content import FORMAT
     from ckptstore.prices import dollars
 
     rows = [row for part in found.runs for row in part.live]
-    cells = [
-        [row.run, row.name, row.state, survival(*row.tolerance) if row.tolerance.targets >= 0 else "", str(bad)]
-        for row in rows
-        for bad in [sum(cell.state not in {"good", "nothing"} for cell in row.cells)]
-    ]
     headings = ["run", "checkpoint", "state", "tolerance", "targets amiss"]
-    if cells:
-        call.output.table(headings, cells, right=headings[4:])
+    if rows:
+        call.output.table(headings, [_cells(row) for row in rows], right=headings[4:])
     monthly = found.costs.monthly
     cost = f"cost unknown, prices missing: {joined(found.costs.missing)}"
     cost = cost if monthly is None else f"{dollars(monthly)} a month"
@@ -110,3 +92,9 @@ def _tell(call: Call, found: "StoreReport", page: Path | None) -> int:
         call.output.note(f"wrote {page}")
     fields = {**vars(found), "overhead": found.costs.overhead, "monthly": found.costs.monthly}
     return call.output.summary(found.exit_code, format=FORMAT, page=page, **fields)
+
+
+def _cells(row: "Row") -> list[str]:
+    survived = survival(*row.tolerance) if row.tolerance.targets >= 0 else ""
+    amiss = sum(cell.state not in {"good", "nothing"} for cell in row.cells)
+    return [row.run, row.name, row.state, survived, str(amiss)]

@@ -10,13 +10,24 @@ if TYPE_CHECKING:
 
     from ckptstore.operations.findings import Finding
     from ckptstore.operations.health import CheckpointHealth, VerifyReport
+    from ckptstore.operations.repair_report import RepairResult
 
 SHOWN = 20
 """Findings of one checkpoint that are shown to people; --json tells all."""
 EACH = 5
 """Of one kind on one target, so many are shown one by one."""
 
-__all__ = ["VERDICTS", "findings_of", "how_read", "in_words", "states_of", "sum_up", "tell_run", "tolerance_of"]
+STEPS = {
+    "": "",
+    "look": "ckpt ls",
+    "repair": "ckpt repair",
+    "doctor": "ckpt doctor",
+    "name": "name {targets} in store.toml again, then: ckpt repair",
+    "fall back": f"ckpt repair for what can be saved, then: {FALL_BACK}",
+}
+"""The words for each `Remedy`."""
+
+__all__ = ["STEPS", "how_read", "in_words", "states_of", "sum_up", "tell_run", "tolerance_of"]
 
 
 def tell_run(call: Call, report: "VerifyReport", run: str, *, all_runs: bool = False) -> None:
@@ -41,10 +52,9 @@ def tell_run(call: Call, report: "VerifyReport", run: str, *, all_runs: bool = F
 def _fields(health: "CheckpointHealth") -> dict[str, Any]:
     from ckptstore.operations.health import VerifyReport
 
-    names = ("run", "key", "name", "step", "state", "findings")
+    names = ("run", "key", "name", "step", "state", "findings", "tolerance")
     return {
         **{name: getattr(health, name) for name in names},
-        "tolerance": {"targets": health.tolerance.targets, "domains": health.tolerance.domains},
         "expected": health.counts.expected,
         "checked": health.counts.checked,
         "code": VerifyReport.CODES[health.state],
@@ -71,8 +81,10 @@ def _tell_deleted(call: Call, report: "VerifyReport", before: str) -> None:
 
 def states_of(checkpoints: "Sequence[CheckpointHealth]") -> dict[str, int]:
     """How many are in each state, from good to bad."""
+    from ckptstore.operations.health import VerifyReport
+
     states = [health.state for health in checkpoints]
-    return {state: states.count(state) for state in VERDICTS}
+    return {state: states.count(state) for state in VerifyReport.CODES}
 
 
 def in_words(states: dict[str, int]) -> str:
@@ -110,66 +122,42 @@ def how_read(*, read: bool) -> str:
     return "every byte of what was chosen read" if read else "structure only: --read-data reads the bytes"
 
 
-def findings_of(report: "VerifyReport") -> "list[Finding]":
-    """All of them."""
-    each = [finding for health in [*report.checkpoints, *report.deleted] for finding in health.findings]
-    return each + report.history
-
-
-def tolerance_of(checkpoints: "Sequence[CheckpointHealth]") -> dict[str, int]:
-    """What the worst of them survives."""
-    targets, domains = min(((h.tolerance.targets, h.tolerance.domains) for h in checkpoints), default=(-1, -1))
-    return {"targets": targets, "domains": domains}
+def tolerance_of(each: "Sequence[CheckpointHealth | RepairResult]") -> dict[str, int]:
+    """What all of them survive: the fewest targets and the fewest domains, which may be those of two."""
+    tolerances = [one.tolerance for one in each]
+    return {
+        "targets": min((tolerance.targets for tolerance in tolerances), default=-1),
+        "domains": min((tolerance.domains for tolerance in tolerances), default=-1),
+    }
 
 
 def sum_up(call: Call, report: "VerifyReport", *, read: bool) -> int:
     """The last lines, and the exit code."""
-    states = [health.state for health in report.checkpoints]
+    from ckptstore.operations.remedy import remedy_for
+
     counts = states_of(report.checkpoints)
-    found = f"{count(len(states), 'checkpoint')}: {in_words(counts)}" if states else "no live checkpoint"
+    total = len(report.checkpoints)
+    found = f"{count(total, 'checkpoint')}: {in_words(counts)}" if total else "no live checkpoint"
     call.output.say(f"{found}; {how_read(read=read)}")
     earlier = sum(health.earlier for health in [*report.checkpoints, *report.deleted])
     if earlier:
         call.output.say(f"{earlier} of them were found good by an earlier part of this pass, and not looked at again")
-    hint = VERDICTS[max(states + ["degraded"] * report.amiss_beside, key=list(VERDICTS).index, default="good")]
-    findings = findings_of(report)
-    worst = max(states, key=list(VERDICTS).index, default="good")
-    hint = _unreachable_hint(call, findings, worst) or hint
+    remedy = remedy_for(call.opened, report)
+    hint = STEPS[remedy.what].format(targets=joined(remedy.targets))
     if hint:
         call.output.note(f"next: {hint}")
     return call.output.summary(
         report.exit_code,
         store=call.config.name,
         run=call.run,
-        checkpoints=len(states),
+        checkpoints=total,
         states=counts,
         deleted=states_of(report.deleted),
         tolerance=tolerance_of(report.checkpoints),
         expected=report.counts.expected,
         checked=report.counts.checked,
-        findings=len(findings),
+        findings=len(report.findings),
         strange=report.strange,
         earlier=earlier,
         hint=hint,
     )
-
-
-def _unreachable_hint(call: Call, findings: "Sequence[Finding]", worst: str) -> str:
-    """What to do where some of it is on targets that nobody names any more, or all that is amiss is out of reach."""
-    known = {*call.opened.targets, *call.opened.group.members.targets}
-    dropped = sorted({finding.target for finding in findings} - known - {""})
-    if dropped and worst == "unknown":
-        return f"name {joined(dropped)} in store.toml again, then: ckpt repair"
-    if not dropped and {finding.kind for finding in findings} == {"unreachable"}:
-        return VERDICTS["unknown"]
-    return ""
-
-
-VERDICTS = {
-    "changed": "ckpt ls",
-    "good": "",
-    "degraded": "ckpt repair",
-    "unknown": "ckpt doctor",
-    "lost": f"ckpt repair for what can be saved, then: {FALL_BACK}",
-}
-"""States from good to bad, and what to do about each."""

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 from ckptstore.cli.call import Call
 from ckptstore.cli.failures import failure_of
-from ckptstore.cli.verify_report import VERDICTS, findings_of, how_read, in_words, states_of, tell_run, tolerance_of
+from ckptstore.cli.verify_report import STEPS, how_read, in_words, states_of, tell_run, tolerance_of
 from ckptstore.cli.wording import FALL_BACK, count, survival
 
 if TYPE_CHECKING:
     from ckptstore.errors import CkptStoreError
     from ckptstore.operations.health import VerifyReport
-    from ckptstore.operations.verify_runs import StoreReport
+    from ckptstore.operations.verify_runs import RunsReport
 
 NAMED = 5
 """Runs that are named in what to do next."""
@@ -18,7 +18,7 @@ NAMED = 5
 __all__ = ["tell_runs"]
 
 
-def tell_runs(call: Call, report: "StoreReport", *, read: bool) -> int:
+def tell_runs(call: Call, report: "RunsReport", *, read: bool) -> int:
     """Tell of every run, and return the exit code."""
     for run, found in report.runs.items():
         tell_run(call, found, run, all_runs=True)
@@ -54,11 +54,11 @@ def _fields(run: str, found: "VerifyReport") -> dict[str, Any]:
         "tolerance": tolerance_of(found.checkpoints),
         "expected": found.counts.expected,
         "checked": found.counts.checked,
-        "findings": len(findings_of(found)),
+        "findings": len(found.findings),
     }
 
 
-def _sum_up(call: Call, report: "StoreReport", *, read: bool) -> int:
+def _sum_up(call: Call, report: "RunsReport", *, read: bool) -> int:
     each = [health for found in report.runs.values() for health in found.checkpoints]
     runs = len(report.runs) + len(report.failed) + len(report.empty)
     states = in_words(states_of(each)) or "no live checkpoint"
@@ -78,22 +78,24 @@ def _sum_up(call: Call, report: "StoreReport", *, read: bool) -> int:
         tolerance=tolerance_of(each),
         expected=report.counts.expected,
         checked=report.counts.checked,
-        findings=sum(len(findings_of(found)) for found in report.runs.values()),
+        findings=sum(len(found.findings) for found in report.runs.values()),
         hint=hint,
     )
 
 
-def _next(report: "StoreReport") -> str:
+def _next(report: "RunsReport") -> str:
     """What to do about the worst."""
+    from ckptstore.operations.remedy import BY_STATE
+
     worst = report.exit_code
     names = [run for run, found in report.runs.items() if found.exit_code == worst]
     failed: list[CkptStoreError] = [error for error in report.failed.values() if error.exit_code == worst]
     if failed:
-        return failure_of(failed[0]).hint.removeprefix("run: ")
+        return failure_of(failed[0]).next
     if not names or not worst:
         return "" if report.runs else "see what there is: ckpt ls --all-runs"
+    state = report.runs[names[0]].state
+    if state not in {"degraded", "lost"}:
+        return STEPS[BY_STATE[state]]
     repairs = "; ".join(f"ckpt repair --run {run}" for run in names[:NAMED]) + ("; …" if len(names) > NAMED else "")
-    if worst == report.runs[names[0]].CODES["lost"]:
-        return f"{repairs}: for what can be saved, then: {FALL_BACK}"
-    state = next(state for state, code in report.runs[names[0]].CODES.items() if code == worst)
-    return repairs if state == "degraded" else VERDICTS[state]
+    return repairs if state == "degraded" else f"{repairs}: for what can be saved, then: {FALL_BACK}"

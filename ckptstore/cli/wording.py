@@ -1,7 +1,10 @@
-"""Numbers and states in the words that all commands use for them."""
+"""The words that all commands use: those of `ckptstore.wording`, and for states, ages and what may be lost."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+
+from ckptstore.durations import age_of
+from ckptstore.wording import count, joined, shape_text, size
 
 FALL_BACK = "ckpt restore from an older checkpoint, or from what ckpt undelete brings back: ckpt ls --deleted"
 """What to do where a checkpoint is lost."""
@@ -21,26 +24,12 @@ __all__ = [
 ]
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
-STEP = 1024
-
-
-def size(count: int) -> str:
-    """`1.4 GiB`: three digits, binary units."""
-    value = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if value < STEP or unit == "TiB":
-            break
-        value /= STEP
-    return f"{count} B" if unit == "B" else f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"  # noqa: PLR2004
 
 
 def age(created: str, now: datetime | None = None) -> str:
     """`5 min` since an ISO 8601 time; empty where it is none. By this machine's clock: for people only."""
-    try:
-        seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(created)).total_seconds()
-    except (ValueError, TypeError):
-        return ""
-    return duration(seconds)
+    seconds = age_of(created, now or datetime.now(UTC))
+    return "" if seconds is None else duration(seconds)
 
 
 def duration(seconds: float) -> str:
@@ -72,11 +61,6 @@ def data_stays(seconds: float | None, *, used: bool, tags: Sequence[str] = ()) -
     return f"for {time_left(seconds)}" if seconds else "till the next prune"
 
 
-def count(number: int, what: str) -> str:
-    """`1 target`, `2 targets`."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def survival(targets: int, domains: int) -> str:
     """What may be lost, in words; never rounded up."""
     if targets < 0:
@@ -97,13 +81,3 @@ def verdict(state: str, targets: int, domains: int) -> str:
     }
     loads = state in {"good", "degraded"}
     return f"{words[state]}, {survival(targets, domains)}" if loads else words[state]
-
-
-def joined(names: Sequence[str]) -> str:
-    """`a, b and c`."""
-    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
-
-
-def shape_text(shape: Sequence[int]) -> str:
-    """`[1024, 16]`."""
-    return f"[{', '.join(map(str, shape))}]"

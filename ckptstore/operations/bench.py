@@ -39,7 +39,7 @@ _LARGEST = 1 << 44
 
 T = TypeVar("T")
 
-__all__ = ["BenchReport", "Timed", "bench", "clean", "leftovers"]
+__all__ = ["BenchReport", "Timed", "bench", "clean", "leftovers", "others"]
 
 
 @dataclass
@@ -96,11 +96,16 @@ def bench(config: Config, *, size: int = 256 << 20, rounds: int = 3, observer: O
     return report
 
 
+def others(opened: Opened) -> list[str]:
+    """Runs of benchmarks that go on, or were killed, for one request a target: what is killed leaves votes."""
+    return [run for run in list_runs(opened) if _NAME.fullmatch(run)]
+
+
 def leftovers(opened: Opened) -> list[str]:
-    """Runs of benchmarks that go on, or were killed; those too of which only data is left."""
+    """The same, and those of which only data is left: every folder of data is looked at, 256 of a store in use."""
     found = opened.on_targets(lambda target: [run for part in _parts(target) for run in target.list_folders(part)])
     data = {run for runs in found.values() if not isinstance(runs, TargetError) for run in runs}
-    return sorted(run for run in data | {*list_runs(opened)} if _NAME.fullmatch(run))
+    return sorted({*others(opened), *(run for run in data if _NAME.fullmatch(run))})
 
 
 def clean(opened: Opened) -> dict[str, str]:

@@ -16,6 +16,7 @@ from ckptstore.dtypes import OBJECT
 from ckptstore.events import Observer, Progress, ignore
 from ckptstore.operations.slices import Box, boxes_in, read_boxes, whole_box
 from ckptstore.source import Source, batches
+from ckptstore.wording import shape_text
 
 __all__ = ["DiffReport", "Difference", "diff", "kind_of"]
 
@@ -82,7 +83,7 @@ def kind_of(source: Source, fqn: str) -> str:
     table = source.index.tensors
     position = table.position(fqn)
     dtype = table.dtype[position]
-    return dtype if dtype == OBJECT else f"{dtype} [{', '.join(map(str, table.shape[position]))}]"
+    return dtype if dtype == OBJECT else f"{dtype} {shape_text(table.shape[position])}"
 
 
 def _is_object(source: Source, fqn: str) -> bool:

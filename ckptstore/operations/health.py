@@ -17,7 +17,11 @@ VOTES = {
     paths.VOIDING: "voiding",
 }
 
+WORSE = (0, 11, 3, 1, 2, 10, 5, 12, 4)
+"""Exit codes of runs, the worst last: what is lost, then what can't be told."""
+
 __all__ = [
+    "WORSE",
     "CheckpointHealth",
     "Superseded",
     "VerifyReport",
@@ -77,13 +81,24 @@ class VerifyReport:
     strange: list[Finding] = field(default_factory=list)
 
     CODES: ClassVar[dict[str, int]] = {"changed": 11, "good": 0, "degraded": 3, "unknown": 5, "lost": 4}
+    """The exit code of each state, from good to bad; what is "changed" says least."""
+
+    @property
+    def state(self) -> str:
+        """The worst of all, as `exit_code` counts them."""
+        states = [health.state for health in self.checkpoints] + ["degraded"] * self.amiss_beside
+        return max(states, key=list(self.CODES).index, default="good")
 
     @property
     def exit_code(self) -> int:
         """0 good, 3 degraded, 5 unknown, 4 lost; 11 where all that was to be checked was deleted meanwhile."""
-        ranks = list(self.CODES)
-        states = [health.state for health in self.checkpoints] + ["degraded"] * self.amiss_beside
-        return self.CODES[max(states, key=ranks.index, default="good")]
+        return self.CODES[self.state]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All of them, of live and deleted checkpoints and beside them."""
+        each = [finding for health in [*self.checkpoints, *self.deleted] for finding in health.findings]
+        return each + self.history
 
     @property
     def amiss_beside(self) -> bool:

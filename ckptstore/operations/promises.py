@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from ckptstore.config import Config
 from ckptstore.operations.quorums import tolerated
 from ckptstore.placement import Survives, full_tolerance, survives
+from ckptstore.wording import count
 
 __all__ = ["beyond_layout", "layout_survives"]
 
@@ -27,8 +28,7 @@ def beyond_layout(config: Config) -> Sequence[str]:
     )
     layout = f"code {config.code} over {len(config.targets)} targets in {len({*_domains(config)})} domains"
     return [
-        f"objectives.{key} = {wanted} can't be met: {layout} survives the loss of "
-        f"{max(reached, 0)} {what}{'' if reached == 1 else 's'}"
+        f"objectives.{key} = {wanted} can't be met: {layout} survives the loss of {count(max(reached, 0), what)}"
         for key, wanted, what, reached in asked
         if wanted is not None and wanted > reached
     ]

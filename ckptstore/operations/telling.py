@@ -19,13 +19,11 @@ __all__ = ["listed", "verified"]
 def verified(run: str, report: VerifyReport, *, read_data: bool) -> RunVerified:
     """What `verify` found in all of a run. States that can be and aren't are counted as 0."""
     states = dict.fromkeys(VerifyReport.CODES, 0) | Counter(health.state for health in report.checkpoints)
-    looked_at = [*report.checkpoints, *report.deleted]
-    findings = [finding for health in looked_at for finding in health.findings] + report.history
     tolerances = [health.tolerance for health in report.checkpoints if health.state != "changed"]
     return RunVerified(
         run,
         states,
-        Counter(finding.kind for finding in findings),
+        Counter(finding.kind for finding in report.findings),
         min((tolerance.targets for tolerance in tolerances), default=None),
         min((tolerance.domains for tolerance in tolerances), default=None),
         report.counts.expected,

@@ -116,8 +116,9 @@ def read_usage(opened: Opened, runs: Sequence[str]) -> UsageReport:
             if problem.fatal:
                 save = paths.save_name(*problem.save) if problem.save else problem.name
                 report.refuse(run, f"save {save} of run {run}", CorruptError(problem.message, hint="run: ckpt verify"))
+        used = _used(history)
         for checkpoint in _all(history):
-            _add(opened, report, history, checkpoint)
+            _add(opened, report, checkpoint, used=checkpoint.key in used)
     return report
 
 
@@ -127,10 +128,10 @@ def _all(history: History) -> list[Checkpoint]:
     return sorted(everything, key=lambda checkpoint: (paths.split_session(checkpoint.session), checkpoint.ordinal))
 
 
-def _add(opened: Opened, report: UsageReport, history: History, checkpoint: Checkpoint) -> None:
+def _add(opened: Opened, report: UsageReport, checkpoint: Checkpoint, *, used: bool) -> None:
     manifest, key = checkpoint.manifest, key_of(checkpoint)
     names = (manifest.run, key, manifest.name or key, manifest.step)
-    usage = CheckpointUsage(*names, checkpoint.deleted, manifest.bytes, used=checkpoint.key in _used(history))
+    usage = CheckpointUsage(*names, checkpoint.deleted, manifest.bytes, used=used)
     try:
         _measure(opened, usage, checkpoint)
     except CkptStoreError as error:

@@ -2,39 +2,36 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Unpack
+from typing import Unpack
 
 from ckptstore.errors import CkptStoreError, NotFoundError
 from ckptstore.events import Observer, ignore
 from ckptstore.opened import Opened
 from ckptstore.operations.findings import Counts
-from ckptstore.operations.health import VerifyReport, recoverable, to_check
+from ckptstore.operations.health import WORSE, VerifyReport, recoverable, to_check
 from ckptstore.operations.pacing import How, paced
 from ckptstore.operations.runs import list_runs
 from ckptstore.operations.verify import Looking, begun, read_votes
 from ckptstore.protocolerrors import protocol_errors
 from manifests import Checkpoint, History
 
-__all__ = ["StoreReport", "verify_runs"]
+__all__ = ["RunsReport", "verify_runs"]
 
 
 @dataclass
-class StoreReport:
+class RunsReport:
     """`runs`: what was found of each. `failed`: why others couldn't be read. `empty`: those that hold nothing."""
 
     runs: dict[str, VerifyReport] = field(default_factory=dict)
     failed: dict[str, CkptStoreError] = field(default_factory=dict)
     empty: list[str] = field(default_factory=list)
 
-    WORSE: ClassVar[tuple[int, ...]] = (0, 11, 3, 1, 2, 10, 5, 12, 4)
-    """Exit codes, the worst last: what is lost, then what can't be told."""
-
     @property
     def exit_code(self) -> int:
         """The worst of all runs; 10 where no run holds anything."""
         codes = [report.exit_code for report in self.runs.values()]
         codes += [error.exit_code for error in self.failed.values()]
-        return max(codes, key=self.WORSE.index, default=NotFoundError.exit_code)
+        return max(codes, key=WORSE.index, default=NotFoundError.exit_code)
 
     @property
     def counts(self) -> Counts:
@@ -50,13 +47,13 @@ def verify_runs(
     subset: float | str = 1.0,
     observer: Observer = ignore,
     **how: Unpack[How],
-) -> StoreReport:
+) -> RunsReport:
     """Check every checkpoint of every run that a target in reach holds. `subset`: of the data of all of them.
 
     Raises `UsageError` as `verify`, `TargetError` where no target answers.
     """
     looking = Looking.of(read_data=read_data, subset=subset, observer=observer, how=how)
-    report = StoreReport()
+    report = RunsReport()
     with paced(opened, limit_rate=looking.limit_rate, jobs=looking.jobs) as view:
         with protocol_errors():
             view.group.refresh()  # where there is no store, or none in reach, that is so for every run
@@ -71,7 +68,7 @@ def verify_runs(
     return report
 
 
-def _read_all(opened: Opened, report: StoreReport) -> Mapping[str, tuple[History, list[Checkpoint]]]:
+def _read_all(opened: Opened, report: RunsReport) -> Mapping[str, tuple[History, list[Checkpoint]]]:
     """The votes of every run, and the live checkpoints of each, before any is looked at: how much there is decides."""
     found = {}
     for run in list_runs(opened):

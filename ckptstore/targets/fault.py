@@ -1,4 +1,4 @@
-"""A target that fails as told: for tests of everything above targets.
+"""A target that fails as told: for tests of everything above targets, and for drills.
 
     faults = FaultTarget(target)
     faults.inject("put", "data/*", error=unavailable("the disk sulks"), times=2)     # fails twice

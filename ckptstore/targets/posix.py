@@ -171,18 +171,32 @@ def _kind(mode: int) -> str:
 
 def kinds(folder: int, prefix: str, skip: str = "") -> Iterator[tuple[str, str]]:
     """Path and kind, in words, of everything below `folder`, links not followed."""
+    for path, entry in _tree(folder, prefix, skip):
+        with suppress(FileNotFoundError):
+            is_file = entry.is_file(follow_symlinks=False)  # told by the listing: a target has a great many
+            yield path, "a file" if is_file else _kind(entry.stat(follow_symlinks=False).st_mode)
+
+
+def walk(folder: int, prefix: str, skip: str = "") -> Iterator[tuple[str, os.stat_result]]:
+    """Path and status of each regular file below `folder`, links not followed. What vanishes meanwhile is left out."""
+    for path, entry in _tree(folder, prefix, skip):
+        with suppress(FileNotFoundError):
+            if entry.is_file(follow_symlinks=False):
+                yield path, entry.stat(follow_symlinks=False)
+
+
+def _tree(folder: int, prefix: str, skip: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Everything below `folder`, a folder before what is in it; an entry must be looked at before the next."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name == skip:
                 continue
+            yield prefix + entry.name, entry
             with suppress(FileNotFoundError):
-                path = prefix + entry.name
-                is_file = entry.is_file(follow_symlinks=False)  # told by the listing: a target has a great many
-                yield path, "a file" if is_file else _kind(entry.stat(follow_symlinks=False).st_mode)
                 if entry.is_dir(follow_symlinks=False):
                     inner = _enter(folder, entry.name)
                     try:
-                        yield from kinds(inner, f"{path}/")
+                        yield from _tree(inner, f"{prefix}{entry.name}/")
                     finally:
                         os.close(inner)
 
@@ -230,24 +244,3 @@ def read_fully(file: int, into: memoryview, start: int) -> int:
             break
         done += count
     return done
-
-
-def walk(folder: int, prefix: str, skip: str = "") -> Iterator[tuple[str, os.stat_result]]:
-    """Path and status of each regular file below `folder`, links not followed. What vanishes meanwhile is left out."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name == skip:
-                continue
-            with suppress(FileNotFoundError):
-                if entry.is_dir(follow_symlinks=False):
-                    yield from _walk_inside(folder, entry.name, prefix)
-                elif entry.is_file(follow_symlinks=False):
-                    yield prefix + entry.name, entry.stat(follow_symlinks=False)
-
-
-def _walk_inside(folder: int, name: str, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
-    inner = _enter(folder, name)
-    try:
-        yield from walk(inner, f"{prefix}{name}/")
-    finally:
-        os.close(inner)

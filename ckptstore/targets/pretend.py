@@ -26,14 +26,13 @@ __all__ = ["EmptyTarget", "ReadOnlyTarget", "ThrottledTarget", "rot"]
 
 
 class ReadOnlyTarget(Wrapper):
-    """Passes on what reads, and counts it; refuses what writes by `TargetUnusable`, before anything is sent.
+    """Passes on what reads; refuses what writes by `TargetUnusable`, before anything is sent.
 
-    `requests` and `bytes_read` count since it was made. Thread-safe.
+    `bytes_read` counts since it was made. Thread-safe.
     """
 
     def __init__(self, inner: Target) -> None:
         super().__init__(inner)
-        self.requests = 0
         self.bytes_read = 0
         self._lock = threading.Lock()
 
@@ -41,8 +40,6 @@ class ReadOnlyTarget(Wrapper):
         """Do `operation` if it changes nothing."""
         if verb in WRITES:
             raise TargetUnusable(f"{self.name}: {verb} of {path} while it is only looked at", target=self.name)
-        with self._lock:
-            self.requests += 1
         return operation()
 
     def get(self, path: str, *, start: int = 0, length: int | None = None) -> Buffer:

@@ -67,7 +67,7 @@ class PrometheusObserver:
 
     def _make_work(self) -> None:
         self._seconds = {
-            work: self._histogram(f"{work}_seconds", f"Duration of each {work} that ended well.", ["run"], WORK_BUCKETS)
+            work: self._histogram(f"{work}_seconds", f"Duration of each {work} that ended well.", RUN, WORK_BUCKETS)
             for work in TIMED
         }
         labels = ["work", "run"]

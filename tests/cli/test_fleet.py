@@ -145,3 +145,23 @@ def test_a_verify_that_was_killed_goes_on(two):
     answer = two("verify", "--read-data", "--all-runs", "--resume", file, "--json")
     assert (answer.code, answer.summary["checkpoints"]) == (0, 4)
     assert not file.exists()
+
+
+def test_what_all_survive_is_the_least_of_each(tmp_path):
+    """The one survives two targets and no domain, the other one target and one domain."""
+    ckpt = Ckpt(tmp_path)
+    write_tensors(ckpt.folder / "in.safetensors", 1)
+    tables = [
+        f'[[targets]]\nname = "{name}"\nurl = "{name}"\ndomain = "{domain}"\ncommit = {commit}\n'
+        for domain, names in (("x", "abc"), ("y", "def"))
+        for name, commit in zip(names, ("true", "true", "false"), strict=True)
+    ]
+    for code in ("4+2", "1+1"):
+        ckpt.path.write_text("\n".join([f'name = "store"\ncode = "{code}"\n', *tables]))
+        assert ckpt("init").code == 0
+        assert ckpt("save", ckpt.folder / "in.safetensors", "--step", code[0]).code == 0
+    answer = ckpt("verify", "--json")
+    each = [(line["tolerance"]["targets"], line["tolerance"]["domains"]) for line in answer.checkpoints]
+    assert each == [(2, 0), (1, 1)]
+    assert answer.summary["tolerance"] == {"targets": 1, "domains": 0}
+    assert ckpt("repair", "--json").summary["tolerance"] == {"targets": 1, "domains": 0}

@@ -1,6 +1,7 @@
 """Writer and reader on several gloo ranks: one spawn of four processes for all of it."""
 
 import time
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -34,6 +35,7 @@ from ckptstore.targets import FaultTarget, MeterTarget
 from ckptstore.targets.fault import unavailable
 from tests.dcp.folder import own_error
 from tests.dcp.ranks import WORLD, Ranks, Refusing, assert_held, run_on_ranks, spread, whole
+from tests.support import make_store
 
 pytestmark = [pytest.mark.timeout(240)]
 
@@ -382,6 +384,41 @@ def replicas_that_differ_are_refused_under_plans_that_dcp_cached(ranks: Ranks) -
     dist.barrier()
 
 
+def what_ranks_saved_any_ranks_load_from_a_copy(ranks: Ranks) -> None:
+    """Its shards stay theirs, under another code."""
+    run, other = ranks.run("copied"), _other_store(ranks)
+    run.save({"model": spread(ranks.meshes[WORLD]), "step": 7}, step=7)
+    if ranks.rank == 0:
+        (made,) = run.copy(other.run("kept"), read_back=True).copied
+        assert made.world == WORLD
+        assert _shards(ranks.config, "copied") == _shards(other.config, "kept")
+        assert {rank for rank, _, _ in _shards(other.config, "kept")} == set(range(WORLD))
+    dist.barrier()
+    for size in (1, 3, WORLD):
+        state = {"model": spread(ranks.meshes[size], zero=True), "step": 0}
+        if ranks.rank < size:
+            other.run("kept").load(state, process_group=ranks.groups[size])
+            check_state(state, 7, size)
+        dist.barrier()
+
+
+def _other_store(ranks: Ranks) -> ckptstore.Store:
+    """Made by rank 0, beside the first one: another code, another size of fragments."""
+    made = [None]
+    if ranks.rank == 0:
+        root = Path(ranks.config.targets[0].url).parent.with_name("copies")
+        made = [make_store(root, "uvw", code="2+1", fragment_size="20KiB").config]
+    dist.broadcast_object_list(made)
+    return ckptstore.open(made[0])
+
+
+def _shards(config, run: str) -> list[tuple]:
+    opened = shared(config)
+    source = Source.open(opened, select(opened, run, Selector()))
+    records = [source.shard(number).record for number in range(len(source.index.shards))]
+    return [(record.rank, record.length, record.tensors) for record in records]
+
+
 CHECKS = [
     ranks_that_are_out_of_step_are_told_so_and_nothing_is_saved,
     ranks_that_are_out_of_step_under_stock_planners_too,
@@ -402,6 +439,7 @@ CHECKS = [
     a_rank_that_cannot_open_the_store_keeps_nobody_waiting,
     what_fails_rank_0_in_no_way_we_know_fails_all_at_once,
     replicas_that_differ_are_refused_under_plans_that_dcp_cached,
+    what_ranks_saved_any_ranks_load_from_a_copy,
 ]
 
 

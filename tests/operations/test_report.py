@@ -174,6 +174,22 @@ def test_deleted_ones_are_last_and_called_so(store, tmp_path):
     assert "until a prune removes it" in page.said
 
 
+def test_what_is_deleted_meanwhile_is_no_damage(store, tmp_path):
+    for checkpoint in store.opened.group.history(RUN).checkpoints:
+        store.remove(store.fragment(checkpoint.manifest, 0))
+    left = [1, 2, 3]
+
+    def meanwhile(_event):
+        while left:
+            delete(store.opened, RUN, Selector(step=left.pop()))
+
+    found, page = page_of(store, tmp_path, observer=meanwhile)
+    assert found.exit_code == 11
+    assert "Every checkpoint was deleted while it was looked at." in page.said
+    assert f"Run {RUN} changed" in page.said
+    assert page.commands[0] == f"ckpt ls --run {RUN}"
+
+
 # -- margin, growth, cost ----------------------------------------
 
 

@@ -2,7 +2,8 @@
 
 `rounds` says what can be asked for, `scenario` reads it from a file; `choosing` and `placements` find the set of
 targets that leaves least, `faults` opens the store so. `restoring` reads and compares, `prediction` says how long it
-should take, `judging` holds it against the objectives; `perform` is the whole, `writing` and `page` are the reports.
+should take, `judging` holds it against the objectives; `perform` is the whole. `writing` and `page` are the reports,
+`folders` makes where they go, `earlier` reads them again.
 
     report = ckptstore.open("store.toml").run("pretrain-7b").drill(rounds=[Round(lose=2)])
 """

@@ -37,7 +37,7 @@ class Faults:
 
 @dataclass(frozen=True)
 class Drilled:
-    """The store as a drill sees it; `readers` count what is really read of each target."""
+    """The store as a drill sees it; `readers` count the bytes really read of each target."""
 
     opened: Opened
     readers: Mapping[str, ReadOnlyTarget]

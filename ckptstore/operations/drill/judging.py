@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from ckptstore.config import Config
+from ckptstore.durations import age_of
 from ckptstore.operations.drill.report import DrilledRound, DrillReport, Restored, Verdict
-from ckptstore.operations.drill.words import time_text
 from ckptstore.operations.promises import beyond_layout
+from ckptstore.wording import count, time_text
 
-__all__ = ["age_of", "judge", "next_step"]
+__all__ = ["judge", "next_step"]
 
 SCALED = "scaled from a sample to all bytes"
 BEYOND = "more was lost than is to be survived"
@@ -27,14 +28,6 @@ def judge(report: DrillReport, config: Config, *, with_latest: bool) -> list[Ver
     if objectives.rpo_seconds is not None:
         found.append(_rpo(report, config, objectives.rpo_seconds, with_latest=with_latest))
     return found
-
-
-def age_of(created: str, now: datetime) -> float | None:
-    """Seconds since a time as manifests record it; None where it is none."""
-    try:
-        return max((now - datetime.fromisoformat(created)).total_seconds(), 0.0)
-    except (ValueError, TypeError):
-        return None
 
 
 def next_step(report: DrillReport) -> str:
@@ -66,7 +59,7 @@ def _any_lost(each: DrilledRound) -> bool:
 
 def _survival(report: DrillReport, config: Config, key: str, wanted: int) -> Verdict:
     by_domain = key == "survive_domains"
-    what = f"{wanted} {'domain' if by_domain else 'target'}{'' if wanted == 1 else 's'} lost"
+    what = f"{count(wanted, 'domain' if by_domain else 'target')} lost"
     recorded = min((each.domains if by_domain else each.targets for each in report.survive.values()), default=-1)
     told = "unreadable" if recorded < 0 else f"survives {recorded} by what is there"
     verdict, found = "untested", "so much was not lost in this drill"

@@ -8,13 +8,13 @@ from ckptstore.operations.drill.words import (
     STATES,
     against_prediction,
     how_predicted,
-    size_text,
-    time_text,
     title,
     verdict_text,
     what_was_done,
 )
 from ckptstore.operations.pages import TONES, bars, command, frame, resource, sentence, table, tag, text
+from ckptstore.tolerance import weakest
+from ckptstore.wording import size, time_text
 
 __all__ = ["page"]
 
@@ -95,9 +95,9 @@ def _result(result: Restored, longest: float) -> list[str]:
     return [
         text(result.name),
         tag(STATES[result.state], result.state),
-        text(size_text(result.bytes)),
+        text(size(result.bytes)),
         text(f"{result.blocks:,}"),
-        text(f"{size_text(result.read)} / {size_text(result.predicted_read)}"),
+        text(f"{size(result.read)} / {size(result.predicted_read)}"),
         text(time_text(result.seconds)),
         text("" if result.predicted is None else time_text(result.predicted)),
         bars(result.seconds, result.predicted, longest, ratio),
@@ -125,5 +125,7 @@ def _facts(report: DrillReport) -> list[tuple[str, str]]:
 
 
 def _survives(report: DrillReport) -> str:
-    least = sorted({(each.targets, each.domains) for each in report.survive.values()})
-    return f"{least[0][0]} targets, {least[0][1]} domains" if least else ""
+    if not report.survive:
+        return ""
+    least = weakest(report.survive.values())
+    return f"{least.targets} targets, {least.domains} domains"

@@ -18,12 +18,12 @@ from ckptstore.names import check_run
 from ckptstore.opened import Opened
 from ckptstore.operations.drill.choosing import default_rounds, faults_of
 from ckptstore.operations.drill.faults import Drilled, Faults, domains_lost, open_with
+from ckptstore.operations.drill.folders import make_folders
 from ckptstore.operations.drill.judging import judge, next_step
 from ckptstore.operations.drill.placements import Placements, gather
-from ckptstore.operations.drill.places import check_sample, prepared
 from ckptstore.operations.drill.prediction import from_history, measure
 from ckptstore.operations.drill.report import DrilledRound, DrillReport, Restored
-from ckptstore.operations.drill.restoring import bytes_of, choose_stripes, restore_stripes, shards_of
+from ckptstore.operations.drill.restoring import bytes_of, check_sample, choose_stripes, restore_stripes, shards_of
 from ckptstore.operations.drill.rounds import Round, check_round
 from ckptstore.operations.drill.writing import write_report
 from ckptstore.operations.promises import beyond_layout
@@ -76,7 +76,7 @@ def drill(
     """
     _check(config, run, selector, every=every, rounds=rounds, observer=observer)
     fraction = check_sample(sample, scratch)
-    prepared(config, scratch, report_dir)
+    make_folders(config, scratch, report_dir)
     report = _new_report(config, run, seed, fraction)
     began = time.monotonic()
     with open_with(config, Faults()) as healthy:

@@ -5,12 +5,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
-import msgspec
-
 from ckptstore.errors import CkptStoreError
 from ckptstore.load.plan import Shard
 from ckptstore.opened import Opened
-from ckptstore.operations.drill.report import FORMAT, Prediction
+from ckptstore.operations.drill.earlier import read_earlier
+from ckptstore.operations.drill.report import Prediction
 from ckptstore.operations.drill.restoring import bytes_of, choose_stripes, restore_stripes, shards_of
 from ckptstore.source import Source
 from manifests import Manifest
@@ -58,34 +57,10 @@ def _fraction(shards: Sequence[Shard]) -> float:
 
 def _paces(folder: Path | None, store: str, run: str) -> Iterator[tuple[str, float, int]]:
     """(when, bytes a second, bytes) of each earlier drill that restored anything."""
-    for path in sorted(folder.glob("drill-*.json")) if folder and folder.is_dir() else ():
-        try:
-            earlier = msgspec.json.decode(path.read_bytes(), type=_Earlier)
-        except (OSError, msgspec.DecodeError):
-            continue  # some other file
-        if (earlier.format, earlier.store, earlier.run) != (FORMAT, store, run):
+    for _, earlier in read_earlier(folder) if folder else ():
+        if isinstance(earlier, str) or (earlier.store, earlier.run) != (store, run):
             continue
-        results = [result for each in earlier.rounds for result in each.results if result.state == "restored"]
+        results = [result for result in earlier.results if result.state == "restored"]
         nbytes, seconds = sum(result.bytes for result in results), sum(result.seconds for result in results)
         if nbytes and seconds:
             yield earlier.began, nbytes / seconds, nbytes
-
-
-class _EarlierResult(msgspec.Struct):
-    state: str
-    bytes: int
-    seconds: float
-
-
-class _EarlierRound(msgspec.Struct):
-    results: list[_EarlierResult]
-
-
-class _Earlier(msgspec.Struct):
-    """What is needed of an earlier report."""
-
-    format: int
-    store: str
-    run: str
-    began: str
-    rounds: list[_EarlierRound]

@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 
 import erasure
+from ckptstore.arguments import is_number
 from ckptstore.buffers import Bytes
-from ckptstore.errors import CorruptError
+from ckptstore.errors import CorruptError, UsageError
 from ckptstore.load.fetch import Fetcher
 from ckptstore.load.plan import Shard, Want, whole_stripe
 from ckptstore.load.reader import verified
@@ -25,7 +26,7 @@ from ckptstore.source import Source
 Stripes = Mapping[str, Sequence[int]]
 """Of each shard, by its id, the numbers of the stripes that are restored."""
 
-__all__ = ["Stripes", "Tally", "bytes_of", "choose_stripes", "restore_stripes", "shards_of"]
+__all__ = ["Stripes", "Tally", "bytes_of", "check_sample", "choose_stripes", "restore_stripes", "shards_of"]
 
 
 @dataclass
@@ -41,6 +42,17 @@ def shards_of(source: Source) -> list[Shard]:
     numbers = range(len(source.references))
     source.fetch_records(numbers)
     return [source.shard(number) for number in numbers]
+
+
+def check_sample(sample: float, scratch: Path | None) -> float:
+    """`sample` if it is a part of the data, else `UsageError`: of none of it nothing could be said."""
+    if not (is_number(sample) and 0 < sample <= 1):
+        message = f"sample = {sample!r}: a number above 0 and at most 1, which is all bytes, is wanted"
+        raise UsageError(message, hint="sample=0.1 restores a tenth", key="sample")
+    if scratch is not None and sample < 1:
+        message = "a sample restores no whole files, so it can't go into a scratch folder"
+        raise UsageError(message, hint="leave out the sample or the scratch folder", key="sample")
+    return float(sample)
 
 
 def choose_stripes(shards: Sequence[Shard], fraction: float, seed: str) -> Stripes:

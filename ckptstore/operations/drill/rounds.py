@@ -9,7 +9,7 @@ from ckptstore.config import Config, parse_size
 from ckptstore.errors import ConfigError, UsageError
 from ckptstore.objectives import parse_time
 
-__all__ = ["Round", "check_round"]
+__all__ = ["Naming", "Round", "check_round"]
 
 Naming = Callable[[str], str]
 """How a field was given: as an option, or as a key of a file."""

@@ -22,7 +22,7 @@ import msgspec
 
 from ckptstore.config import Config
 from ckptstore.errors import ConfigError
-from ckptstore.operations.drill.rounds import Round, check_round
+from ckptstore.operations.drill.rounds import Naming, Round, check_round
 
 __all__ = ["Scenario", "read_scenario"]
 
@@ -58,7 +58,7 @@ def read_scenario(path: Path, config: Config) -> Scenario:
     return scenario
 
 
-def _naming(path: Path, number: int) -> Any:
+def _naming(path: Path, number: int) -> Naming:
     return lambda field: f"{path}: rounds[{number}].{field}"
 
 

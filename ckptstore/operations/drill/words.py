@@ -2,11 +2,7 @@
 
 from ckptstore.operations.drill.faults import Faults
 from ckptstore.operations.drill.report import LOST, OBJECTIVE_MISSED, UNKNOWN, DrilledRound, DrillReport, Prediction
-
-FEW_SECONDS = 10
-"""Below this, digits behind the point tell something."""
-
-UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+from ckptstore.wording import joined, size, time_text
 
 STATES = {
     "restored": "came back",
@@ -19,8 +15,6 @@ __all__ = [
     "STATES",
     "against_prediction",
     "how_predicted",
-    "size_text",
-    "time_text",
     "title",
     "verdict_text",
     "what_was_done",
@@ -50,23 +44,23 @@ def title(number: int, each: DrilledRound) -> str:
 
 def what_was_done(faults: Faults) -> str:
     """`lost a and b (2 of 6 targets, the worst set of all 15); corrupt c; slow d by 0.5 s a request`."""
-    lost = f"lost {_joined(faults.lost)}" if faults.lost else ""
+    lost = f"lost {joined(faults.lost)}" if faults.lost else ""
     parts = [f"{lost} ({faults.how})" if lost and faults.how else lost]
     parts += [
-        f"{word} {_joined(names)}" for word, names in (("empty", faults.empty), ("corrupt", faults.corrupt)) if names
+        f"{word} {joined(names)}" for word, names in (("empty", faults.empty), ("corrupt", faults.corrupt)) if names
     ]
     parts += [f"slow {name} by {time_text(seconds)} a request" for name, seconds in faults.slow.items()]
-    parts += [f"throttled {name} to {size_text(rate)} a second" for name, rate in faults.throttle.items()]
+    parts += [f"throttled {name} to {size(rate)} a second" for name, rate in faults.throttle.items()]
     return "; ".join(part for part in parts if part) or "nothing was taken away"
 
 
 def how_predicted(prediction: Prediction) -> str:
     """Where the predicted times come from."""
     if prediction.source == "measured":
-        pace = f"{size_text(prediction.rate)} a second, opening {time_text(prediction.opening + prediction.documents)}"
-        return f"by reading {size_text(prediction.bytes)} of the same targets without faults just before: {pace}"
+        pace = f"{size(prediction.rate)} a second, opening {time_text(prediction.opening + prediction.documents)}"
+        return f"by reading {size(prediction.bytes)} of the same targets without faults just before: {pace}"
     if prediction.source == "history":
-        pace = f"{size_text(prediction.rate)} a second"
+        pace = f"{size(prediction.rate)} a second"
         return f"by what earlier drills restored: {pace} (nothing could be measured now: {prediction.why})"
     return f"not at all: {prediction.why}"
 
@@ -74,28 +68,3 @@ def how_predicted(prediction: Prediction) -> str:
 def against_prediction(seconds: float, predicted: float | None) -> str:
     """`1.3 x`: how many times what was predicted."""
     return f"{seconds / predicted:.2g} x" if predicted else ""
-
-
-def time_text(seconds: float) -> str:
-    """`1 h 30 min`, `42 s`, `0.031 s`: two units at most."""
-    if seconds < FEW_SECONDS:
-        return f"{seconds:.3g} s"
-    parts = []
-    for unit, length in UNITS:
-        whole, seconds = divmod(seconds, length)
-        if whole:
-            parts.append(f"{int(whole)} {unit}")
-    return " ".join(parts[:2])
-
-
-def size_text(count: float) -> str:
-    """`1.4 GiB`: three digits, binary units."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1000:  # noqa: PLR2004 - three digits
-            return f"{count:.3g} {unit}"
-        count /= 1024
-    return f"{count:,.3g} TiB"
-
-
-def _joined(names: tuple[str, ...]) -> str:
-    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)

@@ -10,6 +10,7 @@ import msgspec
 
 from ckptstore.operations.drill.page import page
 from ckptstore.operations.drill.report import FORMAT, DrillReport, Restored
+from ckptstore.wording import printable
 
 __all__ = ["as_json", "as_junit", "write_report"]
 
@@ -81,8 +82,4 @@ def _tell(case: ET.Element, result: Restored) -> None:
 
 def _element(tag: str, **fields: Any) -> ET.Element:
     """XML can't hold control characters, not even escaped; names of others may."""
-    plain = {
-        key: "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value))
-        for key, value in fields.items()
-    }
-    return ET.Element(tag, plain)
+    return ET.Element(tag, {key: printable(str(value)) for key, value in fields.items()})

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from string import Template
 
+from ckptstore.wording import printable
+
 TONES = {
     "pass": "pass",
     "restored": "pass",
@@ -40,7 +42,7 @@ def resource(package: str, name: str) -> str:
 
 def text(value: object) -> str:
     """`value` as text of a page or of an attribute; control characters are spelled out."""
-    return html.escape("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value)))
+    return html.escape(printable(str(value)))
 
 
 def sentence(words: str) -> str:

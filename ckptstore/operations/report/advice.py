@@ -1,11 +1,13 @@
 """What a report says first: how things are, in a sentence, and what to type next."""
 
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from ckptstore.errors import CkptStoreError
 from ckptstore.operations.health import VerifyReport
+from ckptstore.operations.remedy import Remedy
 from ckptstore.operations.report.content import Drills, Row, RunPart, Step, StoreReport
+from ckptstore.wording import count
 
 MEANING = {
     "lost": "not enough is left",
@@ -15,7 +17,13 @@ MEANING = {
 }
 """What each state means, to one who hasn't met the word."""
 
-__all__ = ["after_error", "loads", "next_steps", "run_verdict", "store_verdict"]
+WITHOUT_ANY = {
+    VerifyReport.CODES["good"]: "there is no checkpoint yet",
+    VerifyReport.CODES["changed"]: "every checkpoint was deleted while it was looked at",
+}
+"""The sentence for each exit code by which nothing is amiss, where no checkpoint is left to tell of."""
+
+__all__ = ["after_error", "drill_step", "loads", "next_steps", "run_verdict", "store_verdict"]
 
 
 def loads(rows: Sequence[Row]) -> list[Row]:
@@ -27,7 +35,7 @@ def run_verdict(report: VerifyReport) -> str:
     """`2 of 3 checkpoints are good, 1 is LOST (not enough is left)`."""
     states = [health.state for health in report.checkpoints]
     good = states.count("good")
-    parts = [f"{good} of {_counted(len(states))} {_are(good)} good" if states else "no live checkpoint"]
+    parts = [f"{good} of {count(len(states), 'checkpoint')} {_are(good)} good" if states else "no live checkpoint"]
     parts += [
         f"{states.count(state)} {_are(states.count(state))} {state.upper() if state == 'lost' else state} ({meaning})"
         for state, meaning in MEANING.items()
@@ -38,21 +46,18 @@ def run_verdict(report: VerifyReport) -> str:
     return ", ".join(parts)
 
 
-def next_steps(report: VerifyReport, rows: Sequence[Row], known: Collection[str], options: str) -> Iterator[Step]:
-    """What cures what was found. `known`: the targets of the store; `options` name the run and the store."""
-    findings = [f for health in [*report.checkpoints, *report.deleted] for f in health.findings] + report.history
-    dropped = sorted({finding.target for finding in findings} - {*known, ""})
-    codes = VerifyReport.CODES
-    if dropped and report.exit_code == codes["unknown"]:
-        yield Step(f"name {', '.join(dropped)} in store.toml again", "checkpoints are on what it doesn't name")
+def next_steps(remedy: Remedy, rows: Sequence[Row], options: str) -> Iterator[Step]:
+    """What to type, and why. `options` name the run and the store."""
+    if remedy.what == "name":
+        yield Step(f"name {', '.join(remedy.targets)} in store.toml again", "checkpoints are on what it doesn't name")
         yield Step(f"ckpt repair{options}", "moves what is there onto targets of the store")
-    elif report.exit_code == codes["unknown"] or {finding.kind for finding in findings} == {"unreachable"}:
+    elif remedy.what == "doctor":
         yield Step(f"ckpt doctor{options}", "says which targets don't answer, and why; bring them back, then repair")
-    elif report.exit_code in {codes["lost"], codes["degraded"]}:
+    elif remedy.what in {"repair", "fall back"}:
         yield Step(f"ckpt repair{options}", "puts back what is missing or corrupt, as far as it can be rebuilt")
-    elif report.exit_code:
+    elif remedy.what == "look":
         yield Step(f"ckpt ls{options}", "shows what is there now")
-    if report.exit_code == codes["lost"]:
+    if remedy.what == "fall back":
         yield _fall_back(rows, options)
 
 
@@ -84,18 +89,18 @@ def drill_step(part: RunPart, drills: Drills, options: str) -> Step | None:
 
 def store_verdict(report: StoreReport) -> str:
     """All of a report in one sentence."""
-    rows = [row for part in report.runs for row in part.live]
+    rows = [row for part in report.runs for row in part.live if row.state != "changed"]
     failed = sum(bool(part.error) for part in report.runs)
     lost, unknown = (sum(row.state == state for row in rows) for state in ("lost", "unknown"))
-    total = _counted(len(rows))
+    total = count(len(rows), "checkpoint")
     if failed:
-        return f"{failed} of {len(report.runs)} run{'s' * (len(report.runs) != 1)} could not be looked at"
+        return f"{failed} of {count(len(report.runs), 'run')} could not be looked at"
     if lost:
         return f"{lost} of {total} can't be loaded any more"
     if unknown:
         return f"whether {unknown} of {total} would load depends on targets that are out of reach"
     if not rows:
-        return "something is amiss, and there is no checkpoint" if report.exit_code else "there is no checkpoint yet"
+        return WITHOUT_ANY.get(report.exit_code, "something is amiss, and there is no checkpoint")
     few = sum(report.misses(row) for row in rows)
     told = _all_load(report, rows) + (f"; {few} would survive less than is promised" if few else "")
     return told + (f"; the newest of {', '.join(report.late)} is older than is promised" if report.late else "")
@@ -104,14 +109,10 @@ def store_verdict(report: StoreReport) -> str:
 def _all_load(report: StoreReport, rows: Sequence[Row]) -> str:
     degraded = sum(row.state == "degraded" for row in rows)
     if degraded:
-        return f"every checkpoint loads, but {degraded} of {_counted(len(rows))} {_are(degraded)} degraded"
-    if report.exit_code:
+        return f"every checkpoint loads, but {degraded} of {count(len(rows), 'checkpoint')} {_are(degraded)} degraded"
+    if report.exit_code not in WITHOUT_ANY:
         return "every checkpoint loads, but something beside them is amiss"
-    return f"{'all ' * (len(rows) > 1)}{_counted(len(rows))} {_are(len(rows))} good"
-
-
-def _counted(number: int) -> str:
-    return f"{number} checkpoint{'s' * (number != 1)}"
+    return f"{'all ' * (len(rows) > 1)}{count(len(rows), 'checkpoint')} {_are(len(rows))} good"
 
 
 def _are(number: int) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from ckptstore.operations.drill import DrillReport
 from ckptstore.operations.findings import Finding
+from ckptstore.operations.health import WORSE
 from ckptstore.placement import Survives
 from ckptstore.prices import GB
 
@@ -15,10 +16,7 @@ STATES = ("good", "retired", "unreachable", "missing", "corrupt", "unknown", "no
 """Of a cell: one checkpoint on one target. "nothing": it has nothing there, and is to have nothing. "unknown": what it
 has there can't be told, for no copy of a record that would say so can be read."""
 
-SEVERITY = {11: 0, 0: 1, 3: 2, 10: 3, 1: 4, 12: 5, 5: 6, 4: 7}
-"""Exit codes from well to lost; the worst of several runs is the store's."""
-
-__all__ = ["FORMAT", "SEVERITY", "STATES", "Cell", "Costs", "Drills", "Row", "RunPart", "Step", "StoreReport"]
+__all__ = ["FORMAT", "STATES", "Cell", "Costs", "Drills", "Row", "RunPart", "Step", "StoreReport"]
 
 
 @dataclass(frozen=True)
@@ -157,7 +155,7 @@ class StoreReport:
     @property
     def exit_code(self) -> int:
         """The worst of all runs, as `ckpt verify` exits for each."""
-        return max((part.code for part in self.runs), key=lambda code: SEVERITY.get(code, 4), default=0)
+        return max((part.code for part in self.runs), key=WORSE.index, default=0)
 
     @property
     def late(self) -> list[str]:

@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ckptstore.config import Config
+from ckptstore.durations import age_of
 from ckptstore.errors import CkptStoreError, ConfigError, NotFoundError, UsageError
 from ckptstore.events import Observer, ignore
 from ckptstore.opened import Opened, shared
 from ckptstore.operations.health import CheckpointHealth, VerifyReport
 from ckptstore.operations.inventory import index_of
 from ckptstore.operations.promises import beyond_layout
+from ckptstore.operations.remedy import remedy_for
 from ckptstore.operations.report.advice import after_error, drill_step, loads, next_steps, run_verdict, store_verdict
 from ckptstore.operations.report.cells import row_of, targets_in
 from ckptstore.operations.report.content import Drills, Row, RunPart, StoreReport
@@ -107,8 +109,7 @@ class _Look:
             self._row(health, targets, deleted=n >= len(self.report.checkpoints))
             for n, health in enumerate(self.healths)
         ]
-        known = {*self.opened.targets, *self.opened.group.members.targets}
-        steps = list(next_steps(self.report, rows, known, options))
+        steps = list(next_steps(remedy_for(self.opened, self.report), rows, options))
         part = RunPart(self.run, self.report.exit_code, run_verdict(self.report), steps, rows, [*self.report.history])
         drill = drill_step(part, drills, options)
         return replace(part, next=[*steps, drill]) if drill else part
@@ -151,9 +152,5 @@ def _targets(config: Config, looks: Sequence[_Look]) -> dict[str, str]:
 
 def _age(rows: Sequence[Row], now: datetime) -> float | None:
     """Of the newest checkpoint that loads, in seconds, by this machine's clock."""
-    for row in reversed(loads(rows)):
-        try:
-            return max((now - datetime.fromisoformat(row.created)).total_seconds(), 0.0)
-        except (ValueError, TypeError):
-            return None
-    return None
+    loading = loads(rows)
+    return age_of(loading[-1].created, now) if loading else None

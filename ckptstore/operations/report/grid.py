@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from ckptstore.operations.findings import Finding
 from ckptstore.operations.pages import sentence, table, tag, text
 from ckptstore.operations.report.content import STATES, Row, RunPart, StoreReport
+from ckptstore.wording import count
 
 SIGNS = {
     "good": ("✓", "all that is to be there is there"),
@@ -87,7 +88,7 @@ def _details(part: RunPart) -> str:
 
 def _fold(name: str, findings: Sequence[Finding]) -> str:
     headings = [("what", ""), ("target", ""), ("objects", "number"), ("for example", "")]
-    words = f"{name}: {len(findings)} finding{'s' * (len(findings) != 1)}"
+    words = f"{name}: {count(len(findings), 'finding')}"
     return f"<details><summary>{text(words)}</summary>{table(headings, _grouped(findings))}</details>"
 
 
@@ -98,8 +99,8 @@ def _grouped(findings: Iterable[Finding]) -> Iterable[Sequence[str]]:
         group = (finding.kind, finding.what, finding.target)
         groups[group] += 1
         first.setdefault(group, finding)
-    for group, count in groups.items():
+    for group, number in groups.items():
         kind, what, target = group
         example = first[group]
         detail = f" ({example.detail})" if example.detail else ""
-        yield [text(f"{kind} {what}"), text(target), f"{count:,}", text(f"{example.path}{detail}")]
+        yield [text(f"{kind} {what}"), text(target), f"{number:,}", text(f"{example.path}{detail}")]

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import accumulate
 
-from ckptstore.operations.drill.words import size_text
 from ckptstore.operations.pages import table, text
 from ckptstore.operations.report.charts import Line, line_chart
 from ckptstore.operations.report.content import Costs, Row, StoreReport
 from ckptstore.prices import dollars
+from ckptstore.wording import count, size
 
 HEADINGS = [
     ("saved (UTC)", "short"),
@@ -40,7 +40,7 @@ def growth_section(report: StoreReport) -> str:
             stepped=True,
         ),
     ]
-    chart = line_chart("Bytes of what is there now, by the time it was saved", lines, size_text, _unit(stored[-1]))
+    chart = line_chart("Bytes of what is there now, by the time it was saved", lines, size, _unit(stored[-1]))
     if monthly:
         line = Line("a month of it", "first", list(zip(times, monthly, strict=True)), stepped=True)
         chart += line_chart("Dollars a month for what is there now, by the time it was saved", [line], _axis)
@@ -49,9 +49,9 @@ def growth_section(report: StoreReport) -> str:
             text(f"{when:%Y-%m-%d %H:%M}"),
             text(row.run),
             text(_named(row)),
-            size_text(row.bytes),
-            size_text(row.stored or 0),
-            size_text(stored[n]),
+            size(row.bytes),
+            size(row.stored or 0),
+            size(stored[n]),
             dollars(monthly[n]) if monthly else "unknown",
         ]
         for n, (when, row) in enumerate(rows)
@@ -88,9 +88,9 @@ def _named(row: Row) -> str:
     return f"{row.name} (deleted)" if row.deleted else row.name
 
 
-def _unit(count: float) -> float:
+def _unit(nbytes: float) -> float:
     unit = 1
-    while count >= 1000 * unit:
+    while nbytes >= 1000 * unit:
         unit *= 1024
     return unit
 
@@ -101,10 +101,10 @@ def _axis(amount: float) -> str:
 
 def _costs(costs: Costs) -> str:
     facts = [
-        ("stored", f"{size_text(costs.stored)} for {size_text(costs.logical)} of state"),
+        ("stored", f"{size(costs.stored)} for {size(costs.logical)} of state"),
         ("overhead", f"{costs.overhead:.2f} times the state" if costs.overhead else ""),
         ("cost", _monthly_text(costs)),
-        ("of that deleted", f"{size_text(costs.deleted)}, until a prune removes it" if costs.deleted else ""),
+        ("of that deleted", f"{size(costs.deleted)}, until a prune removes it" if costs.deleted else ""),
         ("one restore", "" if costs.restore is None else f"{dollars(costs.restore)} for the largest checkpoint"),
         ("prices", _prices_text(costs)),
     ]
@@ -129,5 +129,5 @@ def _prices_text(costs: Costs) -> str:
 
 def _uncounted(report: StoreReport) -> str:
     missing = sum(row.stored is None for part in report.runs for row in part.rows)
-    told = f"{missing} checkpoint{'s' * (missing != 1)} not counted: not every record can be read."
+    told = f"{count(missing, 'checkpoint')} not counted: not every record can be read."
     return f'<p class="faint">{told}</p>' if missing else ""

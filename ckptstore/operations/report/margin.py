@@ -1,8 +1,8 @@
 """How much more may be lost, beside what is promised."""
 
-from ckptstore.operations.drill.words import time_text
 from ckptstore.operations.pages import table, tag, text
 from ckptstore.operations.report.content import Row, StoreReport
+from ckptstore.wording import count, time_text
 
 __all__ = ["margin_section"]
 
@@ -33,12 +33,12 @@ def margin_section(report: StoreReport) -> str:
 
 
 def _promise(wanted: int | None, what: str) -> str:
-    return f"no number of {what}s" if wanted is None else f"any {wanted} {what}{'s' * (wanted != 1)}"
+    return f"no number of {what}s" if wanted is None else f"any {count(wanted, what)}"
 
 
 def _margin(row: Row, report: StoreReport) -> list[str]:
     known = row.tolerance.targets >= 0
-    numbers = [str(max(count, 0)) if known else "none: it does not load" for count in row.tolerance]
+    numbers = [str(max(losses, 0)) if known else "none: it does not load" for losses in row.tolerance]
     if not row.known:
         numbers, kept = ["not known"] * 2, tag("not known", "unknown")
     elif report.wanted == (None, None):

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from ckptstore.operations.drill.report import DrillReport
-from ckptstore.operations.drill.words import against_prediction, time_text, verdict_text, what_was_done
+from ckptstore.operations.drill.words import against_prediction, verdict_text, what_was_done
 from ckptstore.operations.pages import bars, command, table, tag, text
 from ckptstore.operations.report.charts import Line, line_chart
 from ckptstore.operations.report.content import Drills
+from ckptstore.wording import count, time_text
 
 __all__ = ["drill_section"]
 
@@ -76,5 +77,4 @@ def _skipped(drills: Drills) -> str:
     if not drills.skipped:
         return ""
     items = "".join(f"<li><code>{text(name)}</code>: {text(why)}</li>" for name, why in drills.skipped.items())
-    count = len(drills.skipped)
-    return f"<details><summary>{count} file{'s' * (count != 1)} skipped</summary><ul>{items}</ul></details>"
+    return f"<details><summary>{count(len(drills.skipped), 'file')} skipped</summary><ul>{items}</ul></details>"

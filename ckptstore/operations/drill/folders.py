@@ -1,28 +1,16 @@
-"""Where a drill writes: never into a target, nor over anything that is there."""
+"""The folders that a drill writes to: never in a target, nor over anything that is there."""
 
 import os
 from pathlib import Path
 
-from ckptstore.arguments import is_number
 from ckptstore.config import Config
 from ckptstore.errors import UsageError
 from ckptstore.targets.opening import locate
 
-__all__ = ["check_sample", "prepared"]
+__all__ = ["make_folders"]
 
 
-def check_sample(sample: float, scratch: Path | None) -> float:
-    """`sample` if it is a part of the data, else `UsageError`: of none of it nothing could be said."""
-    if not (is_number(sample) and 0 < sample <= 1):
-        message = f"sample = {sample!r}: a number above 0 and at most 1, which is all bytes, is wanted"
-        raise UsageError(message, hint="sample=0.1 restores a tenth", key="sample")
-    if scratch is not None and sample < 1:
-        message = "a sample restores no whole files, so it can't go into a scratch folder"
-        raise UsageError(message, hint="leave out the sample or the scratch folder", key="sample")
-    return float(sample)
-
-
-def prepared(config: Config, scratch: Path | None, report_dir: Path | None) -> None:
+def make_folders(config: Config, scratch: Path | None, report_dir: Path | None) -> None:
     """Make the folders, so that a drill of an hour doesn't end with an error about them.
 
     Raises `UsageError` where they are inside a target, or where the scratch folder holds anything.
