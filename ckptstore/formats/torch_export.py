@@ -104,11 +104,11 @@ def _empty(source: Source, chosen: Chosen, nothing: Path) -> dict[str, torch.Ten
 def _rooms(path: Path, leaves: Mapping[str, torch.Tensor]) -> dict[str, int]:
     """Where the bytes of each tensor go in the archive, as torch itself would find them."""
     with path.open("rb") as file, zipfile.ZipFile(file) as archive:
-        records = {data_start(file, record): record.file_size for record in archive.infolist() if record.file_size}
-        first = min(data_start(file, r) for r in archive.infolist() if "/data/" in r.filename and r.file_size)
+        data = [record for record in archive.infolist() if "/data/" in record.filename and record.file_size]
+        records = {data_start(file, record): record.file_size for record in data}
     mapped = flatten(torch.load(path, map_location="cpu", weights_only=True, mmap=True)).leaves
     pointers = {name: mapped[name].untyped_storage().data_ptr() for name, leaf in leaves.items() if leaf.nbytes}
-    base = min(pointers.values(), default=first) - first
+    base = min(pointers.values(), default=0) - min(records, default=0)
     rooms = {name: pointer - base for name, pointer in pointers.items()}
     wrong = [name for name, at in rooms.items() if records.get(at) != leaves[name].nbytes]
     if wrong or mapped.keys() < leaves.keys():

@@ -51,6 +51,11 @@ def all_bits(state: dict[str, torch.Tensor]) -> dict[str, tuple[str, tuple[int, 
     return {name: bits(tensor) for name, tensor in state.items() if isinstance(tensor, torch.Tensor)}
 
 
+def names_in(folder: Path | str) -> list[str]:
+    """What a folder holds, in order."""
+    return sorted(entry.name for entry in Path(folder).iterdir())
+
+
 class Bomb:
     """A pickle that would make a file, if it were run."""
 

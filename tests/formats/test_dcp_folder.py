@@ -1,6 +1,5 @@
 """DCP folders in and out, held against torch's own writer and reader; and pickles that are bombs."""
 
-import os
 import pickle
 import shutil
 
@@ -12,10 +11,23 @@ from torch.distributed.checkpoint.filesystem import _StorageInfo
 from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, MetadataIndex
 
 from ckptstore.errors import UnsupportedValue, UsageError
-from tests.formats.support import NOT_IN_TORCH_FILES, Bomb, all_bits, bits, dtypes_of_torch, make_place, random_tensor
+from tests.formats.support import (
+    NOT_IN_TORCH_FILES,
+    Bomb,
+    all_bits,
+    bits,
+    dtypes_of_torch,
+    make_place,
+    names_in,
+    random_tensor,
+)
 
 STATE = {
-    "model": {"w": torch.arange(600.0).reshape(20, 30), "b": torch.ones(3, dtype=torch.bfloat16), "e": torch.empty(0, 2)},
+    "model": {
+        "w": torch.arange(600.0).reshape(20, 30),
+        "b": torch.ones(3, dtype=torch.bfloat16),
+        "e": torch.empty(0, 2),
+    },
     "optim": {"state": [{"step": 3, "exp_avg": torch.ones(2, 2)}], "lr": 0.1},
     "epoch": 7,
 }
@@ -58,7 +70,7 @@ def test_what_torch_wrote_comes_in_nested_and_goes_out_as_torch_reads_it(place, 
     assert all_bits(state["model"]) == all_bits(STATE["model"])
     assert (state["epoch"], state["optim"]["lr"], state["optim"]["state"][0]["step"]) == (7, 0.1, 3)
     place.run.export(tmp_path / "out", format="dcp")
-    assert sorted(os.listdir(tmp_path / "out")) == [".metadata", "__0_0.distcp"]
+    assert names_in(tmp_path / "out") == [".metadata", "__0_0.distcp"]
     empty = {
         "model": {name: torch.zeros_like(tensor) for name, tensor in STATE["model"].items()},
         "optim": {"state": [{"step": 0, "exp_avg": torch.zeros(2, 2)}], "lr": 0.0},
@@ -120,7 +132,7 @@ def test_an_export_that_is_interrupted_has_no_metadata(place, tmp_path, monkeypa
     monkeypatch.setattr("pathlib.Path.replace", replace)
     with pytest.raises(KeyboardInterrupt):
         place.run.export(out, format="dcp", force=True)
-    assert os.listdir(out) == ["__0_0.distcp"]
+    assert names_in(out) == ["__0_0.distcp"]
 
 
 # -- bad input: a typed error, nothing run, nothing written ----------------------------------------

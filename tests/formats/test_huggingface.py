@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from ckptstore.dtypes import DTYPES
 from ckptstore.errors import DataLost, KeyCollision, NotFoundError, UnsupportedValue, UsageError
-from tests.formats.support import all_bits, dtypes_of_torch, make_place, random_tensor
+from tests.formats.support import all_bits, dtypes_of_torch, make_place, names_in, random_tensor
 
 INDEX = "model.safetensors.index.json"
 ONE, TWO = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
@@ -80,7 +80,7 @@ def test_a_sharded_model_comes_in_by_its_index_and_goes_out_with_its_small_files
     report = place.run.export(tmp_path / "out", step=3)
     assert all_bits(loaded(tmp_path / "out")) == all_bits(WEIGHTS)
     assert report.left_out == ()
-    assert sorted(os.listdir(tmp_path / "out")) == ["config.json", "model.safetensors", "tokenizer.model"]
+    assert names_in(tmp_path / "out") == ["config.json", "model.safetensors", "tokenizer.model"]
     assert (tmp_path / "out/tokenizer.model").read_bytes() == b"\0\1"
 
 
@@ -288,7 +288,7 @@ def test_what_is_there_is_replaced_only_when_told_and_never_in_part(place, tmp_p
     assert all_bits(loaded(out)) == all_bits({"w": torch.ones(100), "v": torch.ones(100)})
     with pytest.raises(UsageError, match="taken for a part of this model"):
         place.run.export(out, force=True)
-    assert sorted(os.listdir(out)) == [ONE, TWO, INDEX]
+    assert names_in(out) == [ONE, TWO, INDEX]
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -322,7 +322,7 @@ def test_data_that_is_lost_leaves_no_file_behind(place, tmp_path):
         place.store.flip(place.store.fragment(manifest, number))
     with pytest.raises(DataLost):
         place.run.export(tmp_path / "out")
-    assert os.listdir(tmp_path) == ["targets"]
+    assert names_in(tmp_path) == ["targets"]
 
 
 def test_options_that_can_not_be_are_refused_in_words(place, tmp_path):
