@@ -11,6 +11,7 @@ import manifests
 from ckptstore.deadline import Deadline
 from ckptstore.errors import UsageError
 from ckptstore.events import Observer, ignore
+from ckptstore.names import check_chosen
 from ckptstore.opened import JOB, Opened
 from ckptstore.placement import Place, Survives, survives
 from ckptstore.protocolerrors import protocol_errors
@@ -20,7 +21,7 @@ from ckptstore.selection import history_of
 from ckptstore.tolerance import weakest
 from manifests import Copy, FormatError, Index, Manifest, Missing, Reference, TensorTable, Tolerance, paths
 
-__all__ = ["About", "Commit", "check_about", "shard_saver"]
+__all__ = ["About", "Commit", "check_about", "described", "shard_saver"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,14 @@ class About:
     step: int | None
     world: int = 1
     user: dict[str, Any] = field(default_factory=dict)
+
+
+def described(step: int | None, name: str | None) -> About:
+    """What a checkpoint saved from files is called: `step-N` unless it has a name. Raises `UsageError` for neither."""
+    if step is None and name is None:
+        raise UsageError("a checkpoint needs a step or a name", hint="step=7, or --step 7")
+    called = f"step-{step}" if name is None else check_chosen(name)
+    return About(called, called, step)
 
 
 def check_about(run: str, about: About) -> None:

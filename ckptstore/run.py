@@ -1,13 +1,16 @@
 """One training run of a store, in the Python API: save, load, list; `upkeep` has the rest."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ckptstore.checkpoint import Checkpoint, Which, selector_of
+from ckptstore.commit import described
 from ckptstore.events import Observer, ignore
 from ckptstore.notices import PruneFailedWarning, warner
 from ckptstore.placement import Survives
-from ckptstore.selection import Selector, history_of, live, select_from
+from ckptstore.selection import Selector, history_of, live, select, select_from
 from ckptstore.targets import Reason
 from ckptstore.upkeep import Upkeep
 from ckptstore.work import work
@@ -16,6 +19,7 @@ from manifests import History, Manifest
 if TYPE_CHECKING:  # torch is imported when a state is saved or loaded, never to look at a store
     from ckptstore.dcp.saver import SaveHandle
     from ckptstore.dcp.state import LoadReport
+    from ckptstore.formats.exporting import Export
 
 __all__ = ["Run"]
 
@@ -128,6 +132,63 @@ class Run(Upkeep):
             group=process_group,
             observer=observer,
         )
+
+    def import_from(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        step: int | None = None,
+        name: str | None = None,
+        format: str | None = None,  # noqa: A002 - the word of the command line
+        observer: Observer = ignore,
+    ) -> Checkpoint:
+        """Save a checkpoint of another tool: a Hugging Face or DCP folder, a torch file, a DeepSpeed universal one.
+
+        One process does it, and memory stays within the store's window and a piece (docs/formats.md). `format`: "hf",
+        "dcp", "torch" or "deepspeed"; else as the path looks. Raises `UsageError`, and `UnsupportedValue` or
+        `KeyCollision` naming the file or the tensor, before anything is written; nothing in a pickle is ever run.
+        """
+        from ckptstore.formats.importing import import_checkpoint, plan_import
+
+        about = described(step, name)
+        _, made = plan_import(Path(path), format)
+        return Checkpoint.of(import_checkpoint(self._opened, self.name, made, about, observer))
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        step: Which | None = None,
+        *,
+        format: str | None = None,  # noqa: A002 - the word of the command line
+        include: Sequence[str] = (),
+        prefix: str = "",
+        max_shard_size: int | str = "5GB",
+        force: bool = False,
+        observer: Observer = ignore,
+    ) -> "Export":
+        """Write a checkpoint, the latest unless told, as standard files: "hf", "dcp", or "torch" for a `.pt` file.
+
+        `include`: patterns of the keys wanted. `prefix`: only what is below it ("model."), and named without it.
+        Raises `UnsupportedValue` naming tensors of dtypes that the format lacks, and `UsageError` for what is in the
+        way unless `force`, before anything is written; `DataLost`, `OutOfReach`. An export that was interrupted has
+        left no file that could be taken for a checkpoint.
+        """
+        from ckptstore.formats.exporting import export, plan_export
+        from ckptstore.source import Source
+
+        source = Source.open(self._opened, select(self._opened, self.name, selector_of(step)), observer)
+        planned = plan_export(
+            source,
+            Path(path),
+            name=format,
+            include=include,
+            prefix=prefix,
+            shard_size=max_shard_size,
+            force=force,
+        )
+        with work("export", self.name, source.manifest.step, observer) as w:
+            export(source, planned, w.observe)
+        return planned
 
     def checkpoints(self) -> list[Checkpoint]:
         """The live checkpoints, oldest first; the last one is the latest. Raises `CorruptError` if none is readable."""

@@ -33,6 +33,7 @@ FLOORS = [
     {"selection"},
     {"commit", "source", "checkpoint"},
     {"dcp", "operations"},
+    {"formats"},
     {"upkeep"},
     {"run"},
     {"store"},
@@ -43,7 +44,13 @@ FLOORS = [
 ]
 """Of ckptstore, from the ground up. A room imports from floors below its own only, never from its neighbours."""
 
-TORCH_ROOMS = ("ckptstore/save/snapshot.py", "ckptstore/load/scatter.py", "ckptstore/dcp/", "ckptstore/demo/")
+TORCH_ROOMS = (
+    "ckptstore/save/snapshot.py",
+    "ckptstore/load/scatter.py",
+    "ckptstore/dcp/",
+    "ckptstore/formats/torch_",
+    "ckptstore/demo/",
+)
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from keyword import iskeyword
 from typing import Annotated
 
 import typer
@@ -20,6 +21,8 @@ NAMES = (
     "cat",
     "save",
     "restore",
+    "import",
+    "export",
     "copy",
     "verify",
     "repair",
@@ -34,7 +37,7 @@ NAMES = (
     "metrics",
     "demo",
 )
-"""The commands, each the function of its name in the module of its name."""
+"""The commands, each the function of its name in the module of its name; `import` is a word of Python's: `import_`."""
 
 EXIT_CODES = (
     "Exit codes: 0 well, 1 failed, 2 usage, 3 degraded but loadable, 4 data lost, 5 out of reach decides, "
@@ -62,7 +65,8 @@ def make_app(names: Sequence[str] = NAMES) -> typer.Typer:
 
 def _function_of(name: str) -> Callable[..., int]:
     """The function of a command."""
-    function: Callable[..., int] = getattr(import_module(f"ckptstore.cli.{name}"), name)
+    called = f"{name}_" if iskeyword(name) else name
+    function: Callable[..., int] = getattr(import_module(f"ckptstore.cli.{called}"), called)
     return function
 
 

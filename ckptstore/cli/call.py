@@ -142,7 +142,7 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
 
     @wraps(function)
     def called(*args: Any, store: str | None, run: str, as_json: bool, verbose: bool, **options: Any) -> int:
-        call = Call(function.__name__, store=store, run=run, as_json=as_json, verbose=verbose)
+        call = Call(function.__name__.removesuffix("_"), store=store, run=run, as_json=as_json, verbose=verbose)
         begun = time.monotonic()
         try:
             code = function(call, *args, **options)

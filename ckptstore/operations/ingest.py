@@ -1,14 +1,15 @@
 """Files into a checkpoint: a safetensors file's tensors by name, a folder's files so that it comes back whole.
 
 Bytes go from the mapped file straight into stripe buffers; of the file itself only what is being copied is held.
+Other formats make a `Plan` of their own (`ckptstore.formats`), and are saved here likewise.
 """
 
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -21,11 +22,12 @@ from ckptstore.opened import Opened
 from ckptstore.operations.folder import FILES, StoredFile, files_to_bytes, whole_name
 from ckptstore.operations.safetensors_file import read_header
 from ckptstore.save.stream import Piece, lay_out, split
-from manifests import Manifest, TableBuilder
+from manifests import FormatError, Manifest, TableBuilder, TensorTable
+from manifests.index_rules import check_table
 
 SAFETENSORS = ".safetensors"
 
-__all__ = ["Plan", "SourceFile", "ingest", "plan"]
+__all__ = ["Plan", "SourceFile", "ingest", "plan", "plan_of", "watched"]
 
 
 class _Place(NamedTuple):
@@ -43,19 +45,30 @@ class _State(NamedTuple):
 
 
 class SourceFile(NamedTuple):
-    """A file to save: what the checkpoint will say of it, where it is, and how it looked when the plan was made."""
+    """A file to save: what the checkpoint will say of it, where it is, and how it looked when the plan was made.
 
-    stored: StoredFile
+    `stored` is None where its tensors alone are kept, and it isn't given back as a file.
+    """
+
+    stored: StoredFile | None
     path: Path
     state: _State
 
 
 @dataclass
 class Plan:
-    """What would be saved: the pieces, and the files they come from."""
+    """What would be saved: the pieces, and the files they come from.
+
+    A piece's key is its place in a file, or a function that gives its bytes; of an object the bytes themselves.
+    `structure` and `paths` ({key: path}) are what the index keeps of a nested state, as `ckptstore.dcp` writes them.
+    `left_out`: files that were seen and aren't saved.
+    """
 
     pieces: list[Piece] = field(default_factory=list)
     files: list[SourceFile] = field(default_factory=list)
+    structure: dict[str, Any] | None = None
+    paths: Mapping[str, Sequence[str | int]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -68,15 +81,27 @@ def plan(path: Path) -> Plan:
 
     Raises `UsageError`, `UnsupportedValue` naming a file that can't be saved, `KeyCollision` for a name in two files.
     """
-    made = Plan()
-    owners: dict[str, str] = {}
-    for name, file in _files(path):
-        _add_file(made, name, file, owners)
+    made = plan_of(_files(path))
     if not made.files:
         raise UsageError(f"{path} holds no file", hint="name a .safetensors file, a .pt file or a folder")
-    data = files_to_bytes([file.stored for file in made.files])
+    return made
+
+
+def plan_of(files: Iterable[tuple[str, Path]]) -> Plan:
+    """What would be saved of these files, under these names. Raises as `plan` does."""
+    made = Plan()
+    owners: dict[str, str] = {}
+    for name, file in files:
+        _add_file(made, name, file, owners)
+    data = files_to_bytes([file.stored for file in made.files if file.stored is not None])
     made.pieces.append(Piece(data, FILES, OBJECT, [len(data)], len(data)))
     return made
+
+
+def watched(path: Path) -> SourceFile:
+    """A file whose tensors alone are kept: if it is written to while it is saved, nothing is committed."""
+    with path.open("rb") as file:
+        return SourceFile(None, path, _state(file.fileno()))
 
 
 def ingest(opened: Opened, run: str, made: Plan, about: About, observer: Observer = ignore) -> Manifest:
@@ -89,22 +114,38 @@ def ingest(opened: Opened, run: str, made: Plan, about: About, observer: Observe
     places = opened.ready_to_save()
     groups = list(split(made.pieces))
     streams = [lay_out(group) for group in groups]
+    table = _table(made, groups)
     save = Commit(opened, run, places)
     save.begin()
     saver = shard_saver(opened, run, places, observer)
     with _Reader(made) as reader:
         saved = [saver.save(stream, reader.bytes_of, rank=0) for stream in streams]
     _check_unchanged(made)
-    table = TableBuilder()
+    paths = [(fqn, list(path)) for fqn, path in made.paths.items()]
+    return save.finish(saved, table, about, structure=made.structure, planner_data=paths)
+
+
+def _table(made: Plan, groups: Sequence[Sequence[Piece]]) -> TensorTable:
+    """What the index will say, held against its rules: what can't be read again isn't written."""
+    chunks: dict[str, list[tuple[Sequence[int], Sequence[int], int]]] = {}
+    whole: dict[str, Piece] = {}
     for number, group in enumerate(groups):
         for piece in group:
-            origin = tuple(piece.range or ())
-            table.add(piece.fqn, piece.dtype, () if piece.is_object else piece.shape, [_chunk(piece, origin, number)])
-    return save.finish(saved, table.build(), about)
-
-
-def _chunk(piece: Piece, origin: tuple[int, ...], shard: int) -> tuple[Sequence[int], Sequence[int], int]:
-    return ((), (), shard) if piece.is_object else (origin, piece.shape, shard)
+            whole[piece.fqn] = piece
+            chunk = ((), (), number) if piece.is_object else (tuple(piece.range or ()), piece.shape, number)
+            chunks.setdefault(piece.fqn, []).append(chunk)
+    table = TableBuilder()
+    for name, stored in [*((fqn, fqn) for fqn in whole), *(made.structure or {}).get("aliases", {}).items()]:
+        piece = whole[stored]
+        shape = () if piece.is_object else piece.shape if piece.global_shape is None else piece.global_shape
+        table.add(name, piece.dtype, shape, chunks[stored])
+    built = table.build()
+    try:
+        check_table(built, len(groups))
+    except FormatError as error:
+        hint = "save it again with what wrote it"
+        raise UnsupportedValue(f"the pieces of a tensor don't fit together: {error}", key="", hint=hint) from error
+    return built
 
 
 def _files(path: Path) -> Iterator[tuple[str, Path]]:
@@ -181,6 +222,11 @@ def _check_unchanged(made: Plan) -> None:
                 raise ConflictError(message, hint="save it again when it is finished")
 
 
+def _given(piece: Piece) -> Bytes:
+    give: Callable[[], Bytes] = piece.key
+    return give()
+
+
 class _Reader:
     """Maps one file at a time. What was copied is let go of when the next piece is asked for."""
 
@@ -204,6 +250,8 @@ class _Reader:
             return np.frombuffer(piece.key, np.uint8)
         if not piece.nbytes:
             return np.empty(0, np.uint8)
+        if not isinstance(piece.key, _Place):
+            return _given(piece)
         self._last = self._map(piece.key.file)
         return np.frombuffer(self._last, np.uint8, piece.nbytes, piece.key.offset)
 

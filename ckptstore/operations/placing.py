@@ -8,7 +8,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ckptstore.errors import UsageError
@@ -31,13 +31,17 @@ class FileToWrite:
 
 @dataclass(frozen=True)
 class RestorePlan:
-    """What is to be written below `folder`. `fresh`: the folder itself is made, and nothing is there yet."""
+    """What is to be written below `folder`. `fresh`: the folder itself is made, and nothing is there yet.
+
+    `marker`: the last of the files, without which readers take none of the others for a checkpoint.
+    """
 
     folder: Path
     files: tuple[FileToWrite, ...]
     left_out: tuple[str, ...]
     replaced: tuple[str, ...]
     fresh: bool
+    marker: str | None = None
 
     @property
     def bytes(self) -> int:
@@ -47,12 +51,12 @@ class RestorePlan:
 
 def checked(plan: RestorePlan, place: Path, *, force: bool) -> RestorePlan:
     """What is in the way: refused, unless it may be replaced."""
-    is_file = place.suffix == SAFETENSORS
+    is_file = place != plan.folder
     wrong = place.is_dir() if is_file else place.exists() and not place.is_dir()
     if wrong:
         kind = "a folder" if is_file else "a file"
         raise UsageError(
-            f"{place} is {kind}", hint=f"name a path that ends in {SAFETENSORS} for a file, another for a folder"
+            f"{place} is {kind}", hint=f"name a path that ends in {SAFETENSORS} or .pt for a file, another for a folder"
         )
     there = tuple(file.path for file in plan.files if os.path.lexists(plan.folder / file.path))
     occupied = [] if is_file or plan.fresh else sorted(entry.name for entry in place.iterdir())
@@ -63,7 +67,7 @@ def checked(plan: RestorePlan, place: Path, *, force: bool) -> RestorePlan:
         )
     for file in plan.files:
         _check_inside(plan.folder, file.path)
-    return RestorePlan(plan.folder, plan.files, plan.left_out, there, plan.fresh)
+    return replace(plan, replaced=there)
 
 
 def _check_inside(folder: Path, path: str) -> None:
@@ -95,6 +99,9 @@ def publish(plan: RestorePlan, stage: Path) -> None:
         stage.rename(plan.folder)
         _sync(plan.folder.parent)
         return
+    if plan.marker is not None:  # else an older one would stand by files that are in part new
+        (plan.folder / plan.marker).unlink(missing_ok=True)
+        _sync(plan.folder)
     for file in plan.files:
         _check_inside(plan.folder, file.path)
         target = plan.folder / file.path

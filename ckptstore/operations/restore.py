@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -25,7 +26,17 @@ from ckptstore.source import Source, batches
 
 OBJECTS = "objects.json"
 
-__all__ = ["FileToWrite", "RestorePlan", "plan_restore", "restore"]
+__all__ = [
+    "FileToWrite",
+    "RestorePlan",
+    "fill",
+    "in_order",
+    "is_object",
+    "matches",
+    "plan_restore",
+    "restore",
+    "stored_files",
+]
 
 
 def plan_restore(source: Source, path: Path, include: Sequence[str] = (), *, force: bool = False) -> RestorePlan:
@@ -35,8 +46,8 @@ def plan_restore(source: Source, path: Path, include: Sequence[str] = (), *, for
     something is in the way and `force` wasn't said, `CorruptError` for names that lead out of the folder.
     """
     place = Path(os.path.abspath(path))  # noqa: PTH100 - a link in it is the user's own
-    stored = _stored_files(source)
-    wanted = [fqn for fqn in source.index.tensors if fqn != FILES and _matches(fqn, include)]
+    stored = stored_files(source)
+    wanted = [fqn for fqn in source.index.tensors if fqn != FILES and matches(fqn, include)]
     if not wanted:
         asked = " ".join(include) or "anything"
         raise NotFoundError(f"no tensor or object matches {asked}", hint="see their names: ckpt ls --tensors")
@@ -47,8 +58,11 @@ def plan_restore(source: Source, path: Path, include: Sequence[str] = (), *, for
     return checked(plan, place, force=force)
 
 
-def restore(source: Source, plan: RestorePlan, observer: Observer = ignore) -> None:
-    """Write it. Raises `DataLost`, `OutOfReach`, `CorruptError`, `OSError`; what was there before is untouched then."""
+def restore(source: Source, plan: RestorePlan, observer: Observer = ignore, *, called: str = "restore") -> None:
+    """Write it. Raises `DataLost`, `OutOfReach`, `CorruptError`, `OSError`; what was there before is untouched then.
+
+    `called`: the work whose progress is told.
+    """
     limit = source.opened.config.window_bytes // 2
     with staging(plan) as stage:
         for file in plan.files:
@@ -57,20 +71,20 @@ def restore(source: Source, plan: RestorePlan, observer: Observer = ignore) -> N
             if file.objects:
                 _write_objects(source, file, target, limit)
             else:
-                _write_tensors(
-                    source, file, target, limit, lambda done: observer(Progress("restore", done, plan.bytes))
-                )
+                _write_tensors(source, file, target, limit, lambda done: observer(Progress(called, done, plan.bytes)))
         publish(plan, stage)
 
 
 # -- what goes into which file ----------------------------------------
 
 
-def _matches(fqn: str, include: Sequence[str]) -> bool:
+def matches(fqn: str, include: Sequence[str]) -> bool:
+    """Whether a name matches one of the patterns, where there are any."""
     return not include or any(fnmatchcase(fqn, pattern) for pattern in include)
 
 
-def _stored_files(source: Source) -> list[StoredFile]:
+def stored_files(source: Source) -> list[StoredFile]:
+    """The files that a checkpoint was saved from. Raises `CorruptError` where its index doesn't have all of them."""
     if FILES not in source.index.tensors:
         return []
     files = files_from_bytes(source.read_object(FILES, source.opened.config.window_bytes))
@@ -89,9 +103,9 @@ def _one_file(
     listed = [fqn for file in stored for fqn in file.tensors or ()]
     with_tensors = [file for file in stored if file.tensors is not None]
     metadata = with_tensors[0].metadata if len(with_tensors) == 1 else {}
-    tensors = [fqn for fqn in wanted if fqn not in whole and not _is_object(source, fqn)]
-    files = [_tensor_file(source, name, _in_order(source, tensors, listed), metadata)]
-    objects = [fqn for fqn in wanted if _is_object(source, fqn)]
+    tensors = [fqn for fqn in wanted if fqn not in whole and not is_object(source, fqn)]
+    files = [_tensor_file(source, name, in_order(source, tensors, listed), metadata)]
+    objects = [fqn for fqn in wanted if is_object(source, fqn)]
     if objects:
         files.append(_object_file(f"{name.removesuffix(SAFETENSORS)}.{OBJECTS}", objects))
     return tuple(files), tuple(whole[fqn] for fqn in wanted if fqn in whole)
@@ -108,20 +122,21 @@ def _folder(source: Source, stored: Sequence[StoredFile], wanted: Sequence[str])
             files.append(FileToWrite(file.path, tensor_bytes(source, here[0]), offsets=((here[0], 0),)))
         elif file.tensors is not None and (here or not file.tensors):
             files.append(_tensor_file(source, file.path, here, file.metadata))
-    objects = [fqn for fqn in rest if _is_object(source, fqn)]
-    tensors = [fqn for fqn in rest if not _is_object(source, fqn)]
+    objects = [fqn for fqn in rest if is_object(source, fqn)]
+    tensors = [fqn for fqn in rest if not is_object(source, fqn)]
     if tensors:
-        files.append(_tensor_file(source, f"tensors{SAFETENSORS}", _in_order(source, tensors, ()), {}))
+        files.append(_tensor_file(source, f"tensors{SAFETENSORS}", in_order(source, tensors, ()), {}))
     if objects:
         files.append(_object_file(OBJECTS, objects))
     return tuple(files)
 
 
-def _is_object(source: Source, fqn: str) -> bool:
+def is_object(source: Source, fqn: str) -> bool:
+    """Whether a byte object is stored under a name, not a tensor."""
     return source.index.tensors[fqn].dtype == OBJECT
 
 
-def _in_order(source: Source, names: Sequence[str], listed: Sequence[str]) -> list[str]:
+def in_order(source: Source, names: Sequence[str], listed: Sequence[str]) -> list[str]:
     """As they stood in the file they came from; others by item size and name, as safetensors writes them."""
     place = {name: number for number, name in enumerate(listed)}
     dtypes = {name: dtype_named(source.index.tensors[name].dtype).itemsize for name in names}
@@ -145,18 +160,20 @@ def _write_tensors(source: Source, file: FileToWrite, target: Path, limit: int, 
     with target.open("x+b") as opened:
         opened.write(file.header)
         opened.flush()
-        if file.size > len(file.header):
-            # A full disk is an error here; in mapped memory it would be a crash.
-            os.posix_fallocate(opened.fileno(), 0, file.size)
-            _fill(source, file, mmap.mmap(opened.fileno(), file.size), limit, tell)
+        fill(source, file, opened, limit, tell)
         os.fsync(opened.fileno())
 
 
-def _fill(source: Source, file: FileToWrite, memory: mmap.mmap, limit: int, tell: Callable[[int], None]) -> None:
-    """Batch by batch: after each its pages go to disk, and out of our memory.
+def fill(source: Source, file: FileToWrite, opened: BinaryIO, limit: int, tell: Callable[[int], None]) -> None:
+    """Put every tensor at its offset. Batch by batch: after each its pages go to disk, and out of our memory.
 
     The map is closed when nothing refers to it any more: an error that a load keeps may hold its buffers.
     """
+    if file.size <= len(file.header):
+        return
+    # A full disk is an error here; in mapped memory it would be a crash.
+    os.posix_fallocate(opened.fileno(), 0, file.size)
+    memory = mmap.mmap(opened.fileno(), file.size)
     into = np.frombuffer(memory, np.uint8)
     for batch in batches(_parts(source, file, limit), lambda part: part.nbytes, limit):
         read_parts(source, batch, into)

@@ -108,8 +108,8 @@ def test_parts_larger_than_the_batch_are_cut(store, tmp_path, monkeypatch):
     """Rows, columns and middles of 1.2 MB, in batches of 10,000 bytes."""
     array = np.arange(300_000, dtype="f4").reshape(50, 30, 200)
     save_pieces(store, chunks_of("x", array, [[20], [], [77]]) + chunks_of("y", array, [[25], [], []]))
-    real = module._fill
-    monkeypatch.setattr(module, "_fill", lambda *given: real(*given[:3], 10_000, given[4]))
+    real = module.fill
+    monkeypatch.setattr(module, "fill", lambda *given: real(*given[:3], 10_000, given[4]))
     write(store, tmp_path / "out.safetensors")
     found = load_file(tmp_path / "out.safetensors")
     assert np.array_equal(found["x"], array)
