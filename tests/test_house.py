@@ -24,7 +24,7 @@ FLOORS = [
     {"upkeep"},
     {"run"},
     {"store"},
-    {"tolerant"},
+    {"tolerant", "filesystem"},
     {"demo"},
     {"cli"},
     {"__main__"},

@@ -25,7 +25,7 @@ from ckptstore.source import Source, batches
 
 OBJECTS = "objects.json"
 
-__all__ = ["FileToWrite", "RestorePlan", "plan_restore", "restore"]
+__all__ = ["FileToWrite", "RestorePlan", "files_of", "plan_restore", "restore"]
 
 
 def plan_restore(source: Source, path: Path, include: Sequence[str] = (), *, force: bool = False) -> RestorePlan:
@@ -45,6 +45,11 @@ def plan_restore(source: Source, path: Path, include: Sequence[str] = (), *, for
         return checked(RestorePlan(place.parent, files, left_out, (), fresh=False), place, force=force)
     plan = RestorePlan(place, _folder(source, stored, wanted), (), (), fresh=not place.exists())
     return checked(plan, place, force=force)
+
+
+def files_of(source: Source) -> tuple[FileToWrite, ...]:
+    """The files of the folder that a checkpoint would be restored to: those it was saved from, if it was from files."""
+    return _folder(source, _stored_files(source), [fqn for fqn in source.index.tensors if fqn != FILES])
 
 
 def restore(source: Source, plan: RestorePlan, observer: Observer = ignore) -> None:
