@@ -41,11 +41,13 @@ class Place:
         return sum(len(files) for name in NAMES for _, _, files in os.walk(self.folder / name))
 
 
-def write_store(folder: Path, extra: str = "") -> Path:
-    """store.toml for six directories, and the store."""
+def write_store(
+    folder: Path, *, names: str = NAMES, code: str = "4+2", extra: str = "", url: str = "{name}"
+) -> Path:
+    """store.toml for some targets, directories unless told, and the store."""
     path = folder / "store.toml"
-    tables = "\n".join(f'[[targets]]\nname = "{name}"\nurl = "{name}"\n' for name in NAMES)
-    path.write_text(f'name = "store"\ncode = "4+2"\nfragment_size = "64KiB"\n{extra}\n{tables}')
+    tables = "\n".join(f'[[targets]]\nname = "{name}"\nurl = "{url.format(name=name)}"\n' for name in names)
+    path.write_text(f'name = "store"\ncode = "{code}"\nfragment_size = "64KiB"\n{extra}\n{tables}')
     init(shared(ckptstore.Config.load(path)))
     return path
 
