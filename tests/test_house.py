@@ -114,6 +114,7 @@ def test_torch_stays_in_its_rooms():
         "ckptstore.operations.verify",
         "ckptstore.operations.repair",
         "ckptstore.cli",
+        "ckptstore.filesystem",
     ],
 )
 def test_looking_at_a_store_does_not_import_torch(module):

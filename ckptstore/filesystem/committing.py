@@ -1,10 +1,10 @@
 """A directory becomes a checkpoint: what all processes have written below it, and what it had before.
 
-Each file is a shard of its own, stored and noted when it was closed. The commit gathers the notes. Data of another process
-belongs to a save that this one can't commit, so it is safe from prunes only while that save's register is open. It
-is looked at twice: before the commit, and again when that is complete. A prune closes the register on every commit target
-and reads the run again before it removes anything: either it sees this checkpoint, which names the data, or the second look
-sees the closed register, and the checkpoint is taken back.
+Each file is a shard of its own, stored and noted when it was closed. The commit gathers the notes. Data of another
+process belongs to a save that this one can't commit, so it is safe from prunes only while that save's register is open.
+That is looked at twice: before the commit, and again when the commit is complete. A prune closes the register on every
+commit target and reads the run again before it removes anything: either it sees this checkpoint, which names the data,
+or the second look sees the closed register, and the checkpoint is taken back.
 """
 
 import posixpath

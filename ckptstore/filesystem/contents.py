@@ -72,7 +72,7 @@ def read_ranges(source: Source, ranges: list[tuple[FileToWrite, int, int]]) -> l
 
 
 def _requests(source: Source, fqn: str, start: int, into: Bytes) -> Iterator[Request]:
-    """What fills `into` with bytes of a tensor, from `start` on. A tensor in several chunks is read here, by whole rows."""
+    """What fills `into` with bytes of a tensor, from `start` on. One in several chunks is read here, by whole rows."""
     chunks = source.index.tensors[fqn].chunks
     if len(chunks) == 1:
         ((shard, entry),) = source.locate([(fqn, chunks[0].offsets)])

@@ -67,7 +67,7 @@ class UnfinishedFile(AbstractBufferedFile):  # type: ignore[misc]
         self.loc += done
         return done
 
-    def flush(self, force: bool = False) -> None:
+    def flush(self, force: bool = False) -> None:  # noqa: ARG002 - as in fsspec
         """Nothing: what is written is sent a stripe at a time, and whole when the file is closed."""
         if self.closed:
             raise ValueError("Flush on closed file")

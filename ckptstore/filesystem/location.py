@@ -20,7 +20,7 @@ __all__ = ["PROTOCOL", "Location", "parent_of", "stripped"]
 
 
 class Location(NamedTuple):
-    """`store`: path of store.toml, or "". `run`: or "" for the store itself. `path`: within the run, or "" for itself."""
+    """`store`: the path of store.toml, or "". `run`: "" is the store itself. `path`: in the run; "" is the run."""
 
     store: str
     run: str

@@ -1,8 +1,8 @@
 """What is written of a file until its directory is committed, for whichever process puts the marker.
 
-A note is the index of a save that was begun and has no manifest: one shard, one tensor of bytes. To everything else in a
-store it is what a save under way leaves, or an orphan. Unlike any other index it is named by its own SHA-256, so that a
-listing finds it and shows whether it is whole.
+A note is the index of a save that was begun and has no manifest: one shard, one tensor of bytes. To everything else in
+a store it is what a save under way leaves, or an orphan. Unlike any other index it is named by its own SHA-256, so that
+a listing finds it and shows whether it is whole.
 """
 
 import hashlib
@@ -116,7 +116,7 @@ def _read(targets: Mapping[str, Target], path: str, holders: list[str]) -> Writt
             if hashlib.sha256(data).hexdigest() == path.rpartition("/")[2]:
                 return Written.of(manifests.decode(Index, data), path)
             reasons[name] = "is damaged"
-        except (TargetError, FormatError) as error:
+        except (TargetError, FormatError, KeyError, TypeError, IndexError) as error:
             reasons[name] = error
     if all(getattr(reason, "kind", "") == "ObjectNotFound" for reason in reasons.values()):
         return None

@@ -146,7 +146,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]
         paths: Sequence[str],
         starts: Any,
         ends: Any,
-        max_gap: int | None = None,
+        max_gap: int | None = None,  # noqa: ARG002 - as in fsspec
         on_error: str = "raise",
         **_kwargs: Any,
     ) -> list[Any]:

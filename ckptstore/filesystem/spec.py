@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from fsspec.core import has_magic
+
 from ckptstore.checkpoint import Checkpoint
 from ckptstore.errors import UsageError
 from ckptstore.filesystem.committing import MARKERS, commit_file, commit_folder, copy_file
@@ -153,10 +155,13 @@ class CheckpointFileSystem(ReadingFileSystem):
 
     def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **_kwargs: Any) -> None:
         """Give files another path. What waits to be committed isn't written again; what is committed is."""
+        if not isinstance(path1, str | os.PathLike) or (has_magic(os.fspath(path1)) and not self.exists(path1)):
+            self._rewrite(path1, path2, recursive, maxdepth)
+            return
         place, to = self._place(path1), self._place(path2)
         if place == to:
             return
-        if path2.endswith("/") or self.isdir(path2):
+        if os.fspath(path2).endswith("/") or self.isdir(path2):
             to = to.beside(posixpath.join(to.path, posixpath.basename(place.path)))
         entries = self._view(place).entries(place.path)
         files = [path for path, entry in entries.items() if not entry.is_folder]
@@ -164,10 +169,13 @@ class CheckpointFileSystem(ReadingFileSystem):
             raise missing(path1)
         waiting = place.beside("") == to.beside("") and all(entries[path].written is not None for path in files)
         if not waiting or maxdepth is not None or (entries[place.path].is_folder and not recursive):
-            with self._markers_last():
-                super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth)
-            return
-        self._move(place, to, files)
+            self._rewrite(path1, path2, recursive, maxdepth)
+        else:
+            self._move(place, to, files)
+
+    def _rewrite(self, path1: Any, path2: str, recursive: bool, maxdepth: int | None) -> None:
+        with self._markers_last():
+            super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth)
 
     def _move(self, place: Location, to: Location, files: list[str]) -> None:
         staging = self._staging(place)
@@ -225,12 +233,16 @@ class CheckpointFileSystem(ReadingFileSystem):
         if not recursive or maxdepth is not None:
             super().rm(path, recursive=recursive, maxdepth=maxdepth)
             return
+        gone: list[str] = []
         for each in self.expand_path(path):
             place = self._place(each)
             if not place.path:
                 raise UsageError(f"{each} is a whole run or store", hint="remove its checkpoints one by one")
             view = self._view(place)
             entry = view.entry(place.path)
-            if entry is None:
+            if entry is None and not any(each.startswith(f"{folder}/") for folder in gone):
                 raise missing(each)
+            if entry is None:
+                continue
+            gone.append(each)
             (remove_tree if entry.is_folder else remove_file)(view, place.path)

@@ -1,7 +1,7 @@
 """What this process has written, taken away and made in a run, and has not committed. Nobody else sees it.
 
-Files that are written belong to a save that was begun before any byte of them was put, as all data does: as long as that
-save's register is open, no prune takes them for orphans.
+Files that are written belong to a save that was begun before any byte of them was put, as all data does: as long as
+that save's register is open, no prune takes them for orphans.
 """
 
 import os
@@ -10,12 +10,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ckptstore.buffers import Bytes
 from ckptstore.commit import Commit, shard_saver
-from ckptstore.filesystem.contents import Contents
 from ckptstore.filesystem.note import Written, forget, put_note
 from ckptstore.opened import Opened
 from ckptstore.operations.folder import whole_name
@@ -24,6 +24,9 @@ from ckptstore.save.growing import GrowingShard, piece_of
 from ckptstore.save.shard import SavedShard, ShardSaver
 from ckptstore.save.stream import lay_out
 from manifests.paths import SaveKey
+
+if TYPE_CHECKING:
+    from ckptstore.filesystem.contents import Contents
 
 JOB = "files"
 """All writers of files are one job: they take turns in a run, and whoever commits last is the latest."""
@@ -48,7 +51,7 @@ class _Begun:
 
 
 class Staging:
-    """Of one run, in one process. `files` by path; `removed`: committed files taken away; `folders` made. Thread-safe."""
+    """Of one run, in one process: `files` written, by path; committed files `removed`; `folders` made. Thread-safe."""
 
     def __init__(self, opened: Opened, run: str) -> None:
         self.opened = opened
@@ -103,10 +106,13 @@ class Staging:
         return written
 
     def take_back(self, paths: Iterable[str]) -> None:
-        """Forget files that were written, and remove what is stored of them, as far as that goes."""
+        """Forget files that were written, here and in the store.
+
+        Their data stays for the next prune: another process may be about to commit it.
+        """
         with self.lock:
             gone = [self.files.pop(path) for path in list(paths) if path in self.files]
-        self._remove(gone)
+        forget(self.opened, (written.note for written in gone))
 
     def forget(self, files: Iterable[Written]) -> None:
         """What is committed by now is staged no more. Its notes go."""
@@ -136,12 +142,7 @@ class Staging:
             self.files[path] = written
             self.removed.discard(path)
         if old is not None:
-            self._remove([old])
-
-    def _remove(self, gone: list[Written]) -> None:
-        if gone:
-            named = Named({w.saved.reference.shard_id for w in gone}, {w.note for w in gone})
-            self.opened.on_targets(lambda t: t.delete([entry.path for entry in entries_of(t, self.run, named)]))
+            forget(self.opened, [old.note])
 
 
 class FileWriter:

@@ -1,7 +1,6 @@
 """A transaction of fsspec: what is written in its block shows when that ends well, and is committed then."""
 
 import posixpath
-from collections import deque
 from typing import TYPE_CHECKING
 
 from fsspec.transaction import Transaction
@@ -9,6 +8,8 @@ from fsspec.transaction import Transaction
 from ckptstore.filesystem.location import Location
 
 if TYPE_CHECKING:
+    from collections import deque
+
     from ckptstore.filesystem.file import UnfinishedFile
 
 __all__ = ["CommittingTransaction"]

@@ -1,7 +1,7 @@
 """A shard whose length nobody knows before its end: a file that is streamed in.
 
-The header of a safetensors stream stands first and tells how long what follows is. So it has a stripe of its own, number 0,
-which is written last; the room it will take is known from the name alone.
+The header of a safetensors stream stands first and tells how long what follows is. So it has a stripe of its own, the
+first, which is written last; the room it will take is known from the name alone.
 """
 
 from collections.abc import Iterator

@@ -10,8 +10,8 @@ import pytest
 
 import ckptstore
 from ckptstore.filesystem import CheckpointFileSystem
-from ckptstore.operations.setup import init
 from ckptstore.opened import release, shared
+from ckptstore.operations.setup import init
 
 NAMES = "abcdef"
 STRIPE = 4 * 64 * 1024
@@ -41,9 +41,7 @@ class Place:
         return sum(len(files) for name in NAMES for _, _, files in os.walk(self.folder / name))
 
 
-def write_store(
-    folder: Path, *, names: str = NAMES, code: str = "4+2", extra: str = "", url: str = "{name}"
-) -> Path:
+def write_store(folder: Path, *, names: str = NAMES, code: str = "4+2", extra: str = "", url: str = "{name}") -> Path:
     """store.toml for some targets, directories unless told, and the store."""
     path = folder / "store.toml"
     tables = "\n".join(f'[[targets]]\nname = "{name}"\nurl = "{url.format(name=name)}"\n' for name in names)

@@ -1,4 +1,4 @@
-"""Several processes write one directory, and one of them puts the marker: what is gathered, and what a prune may take."""
+"""Several processes write one directory, and one puts the marker: what is gathered, and what a prune may take."""
 
 import subprocess
 import sys
@@ -95,7 +95,7 @@ def test_files_that_waited_longer_than_the_grace_period_are_refused(fs, place):
     opened = shared(place.run.config)
     (key,) = opened.group.history("train").begun
     opened.group.bury("train", key)
-    with pytest.raises(ConflictError, match="__1_0.distcp.*waited longer"):
+    with pytest.raises(ConflictError, match=r"__1_0\.distcp.*waited longer"):
         fs.pipe_file(f"{place.url}/step-1/.metadata", b"{}")
     assert place.run.checkpoints() == []
     leave_a_file(fs, f"{place.url}/step-1/__1_0.distcp", b"again")

@@ -141,7 +141,8 @@ fs = CheckpointFileSystem()
 for line in sys.stdin:
     url = line.strip()
     try:
-        told = fs.cat_file(url).decode() if fs.isfile(url) else sorted(p.rpartition("/")[2] for p in fs.ls(url, detail=False))
+        names = sorted(path.rpartition("/")[2] for path in fs.ls(url, detail=False))
+        told = fs.cat_file(url).decode() if fs.isfile(url) else names
     except FileNotFoundError:
         told = "not found"
     print(told, flush=True)
@@ -178,7 +179,17 @@ def test_o20_another_process_sees_what_is_committed_and_deleted_at_once(fs, plac
 
 @pytest.mark.parametrize(
     ("start", "end"),
-    [(None, None), (0, 0), (5, 9), (STRIPE - 3, STRIPE + 3), (-4, None), (None, -4), (7, 3), (0, 10**12), (-(10**12), 2)],
+    [
+        (None, None),
+        (0, 0),
+        (5, 9),
+        (STRIPE - 3, STRIPE + 3),
+        (-4, None),
+        (None, -4),
+        (7, 3),
+        (0, 10**12),
+        (-(10**12), 2),
+    ],
 )
 def test_ranges_are_those_of_a_slice(fs, place, start, end):
     data = fill(fs, place)["sub/big.bin"]
@@ -264,6 +275,7 @@ def test_the_store_s_own_commands_work_on_it(fs, place, tmp_path):
     assert run.verify().checkpoints[0].state == "degraded"
     run.repair()
     assert run.verify(read_data=True).checkpoints[0].state == "good"
+    assert run.drill().exit_code == 0
     other = ckptstore.open(run.config).run("copied")
     assert run.copy(other).exit_code == 0
     assert fs.cat_file(f"{place.folder}/store.toml!copied/step-1/sub/big.bin") == files["sub/big.bin"]

@@ -31,7 +31,11 @@ def state(seed=0):
 
 
 def zeros():
-    return {"model": {"w": torch.zeros(300, 301), "b": torch.zeros(301).bfloat16()}, "step": torch.tensor(-1), "lr": 0.0}
+    return {
+        "model": {"w": torch.zeros(300, 301), "b": torch.zeros(301).bfloat16()},
+        "step": torch.tensor(-1),
+        "lr": 0.0,
+    }
 
 
 def assert_same(found, seed=0):
