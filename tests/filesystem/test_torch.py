@@ -117,6 +117,7 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+@pytest.mark.soak
 def test_two_ranks_save_one_checkpoint_that_loads_on_any_number(place):
     """Each rank writes its file, and rank 0 renames `.metadata.tmp`."""
     url = f"{place.url}/step-10"
