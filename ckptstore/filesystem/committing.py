@@ -9,7 +9,8 @@ or the second look sees the closed register, and the checkpoint is taken back.
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 import msgspec
@@ -18,9 +19,9 @@ import numpy as np
 from ckptstore.checkpoint import Checkpoint
 from ckptstore.commit import About, Commit, check_about
 from ckptstore.dtypes import OBJECT
-from ckptstore.errors import ConflictError, NotFoundError
+from ckptstore.errors import CommitInDoubt, ConflictError, NotFoundError
 from ckptstore.filesystem.contents import read_ranges
-from ckptstore.filesystem.note import Written, find_notes
+from ckptstore.filesystem.note import Intent, Written, find_notes, forget, put_note
 from ckptstore.filesystem.staging import Staging
 from ckptstore.filesystem.view import ALONE, Entry, View
 from ckptstore.load.documents import fetch_record
@@ -49,23 +50,30 @@ __all__ = ["MARKERS", "commit_file", "commit_folder", "copy_file"]
 def commit_folder(staging: Staging, folder: str) -> Checkpoint:
     """Commit a directory of a run: a checkpoint of that path, a new version where there is one.
 
-    Raises `NotFoundError` where nothing waits below it, `ConflictError` where a prune has taken files that waited
-    too long, `OutOfReach`, `CommitInDoubt`, `ToleranceError`. What is not committed stays staged.
+    Raises `NotFoundError` where nothing waits below it, `ConflictError` where another process is committing it, or a
+    prune has taken files that waited too long; `OutOfReach`, `CommitInDoubt`, `ToleranceError`. What is not committed
+    stays staged.
     """
     about = _about(folder)
     check_about(staging.run, about)
-    view = View(staging)
-    files = _gather(view, folder)
-    _carry_over(view, folder, files)
-    return _commit(staging, about, {path[len(folder) + 1 :]: written for path, written in files.items()})
+    with _alone(staging, folder) as (commit, notes):
+        view = View(staging)
+        files = _gather(view, folder, notes)
+        _carry_over(view, folder, files)
+        return _commit(staging, commit, about, {path[len(folder) + 1 :]: file for path, file in files.items()})
 
 
 def commit_file(staging: Staging, path: str) -> Checkpoint:
     """Commit one file that this process has written as a checkpoint of its own. Raises as `commit_folder`."""
-    written = staging.files[path]
-    about = replace(_about(path), user={ALONE: written.size})
+    about = _about(path)
     check_about(staging.run, about)
-    return _commit(staging, about, {posixpath.basename(path): written})
+    with _alone(staging, path) as (commit, _):
+        view = View(staging)
+        written = staging.files.get(path)
+        if written is None:
+            raise NotFoundError(f"{path} of run {staging.run} was committed by another process")
+        _check_open(view.history.begun, staging, [written])
+        return _commit(staging, commit, replace(about, user={ALONE: written.size}), {posixpath.basename(path): written})
 
 
 def _about(path: str) -> About:
@@ -75,31 +83,75 @@ def _about(path: str) -> About:
     return About(name, path, int(digits[1]) if digits and len(digits[1]) <= MOST_DIGITS else None)
 
 
+# -- one at a time ----------------------------------------
+
+
+@contextmanager
+def _alone(staging: Staging, path: str) -> Iterator[tuple[Commit, list[Written]]]:
+    """A save to commit in, and the files of other processes; no shard may become part of two checkpoints.
+
+    Each says what it is about to commit before it looks who else is. Of two that see each other the one begun later
+    goes on, when it has closed the other's register or found it committed. So does one that finds what a dead process
+    left.
+    """
+    commit = staging.begin()
+    opened, run, own = staging.opened, staging.run, (commit.session, commit.ordinal)
+    intent = put_note(opened, run, commit.places, Intent(path, own))
+    with staging.lock:
+        known = [intent.note, *(written.note for written in staging.files.values())]
+    try:
+        notes = find_notes(opened, run, known)
+        rivals = [note for note in notes if isinstance(note, Intent) and note.concerns(path)]
+        for rival in rivals:
+            _overtake(staging, own, rival)
+        yield commit, [note for note in notes if isinstance(note, Written)]
+    except CommitInDoubt:
+        raise  # whoever comes next is to find out
+    except BaseException:
+        forget(opened, [intent.note])
+        raise
+    forget(opened, [intent.note, *(rival.note for rival in rivals)])
+
+
+def _overtake(staging: Staging, own: SaveKey, rival: Intent) -> None:
+    """Let another save commit no more. Raises `ConflictError` where it was begun later, `OutOfReach`."""
+    with protocol_errors():
+        if order(rival.key) > order(own):
+            if rival.key not in staging.opened.group.history(staging.run).begun:
+                return
+            message = f"another process is committing {rival.path} of run {staging.run}"
+            raise ConflictError(message, hint="let one process put the marker", run=staging.run)
+        staging.opened.group.void(staging.run, *rival.key)
+
+
 # -- which files ----------------------------------------
 
 
-def _gather(view: View, folder: str) -> dict[str, Written]:
+def _gather(view: View, folder: str, notes: Iterable[Written]) -> dict[str, Written]:
     """What waits below a directory, of all processes; of two files with one path that of the later save."""
     staging = view.staging
     with staging.lock:
         own = list(staging.files.values())
-    others = find_notes(view.opened, staging.run, (written.note for written in own))
+    taken = view.shards_in(folder)
     waiting: dict[str, Written] = {}
-    for written in sorted([*own, *others], key=lambda w: (order(w.key), w.order)):
-        if written.path.startswith(f"{folder}/"):
+    for written in sorted([*own, *notes], key=lambda w: (order(w.key), w.order)):
+        if written.path.startswith(f"{folder}/") and written.saved.reference.shard_id not in taken:
             waiting[written.path] = written
     if not waiting:
         message = f"nothing waits to be committed below {folder} of run {staging.run}"
         raise NotFoundError(message, hint="write its files first; what is committed already needs no commit")
-    _check_open(view.history.begun, staging.run, waiting.values())
+    _check_open(view.history.begun, staging, waiting.values())
     return waiting
 
 
-def _check_open(begun: Iterable[SaveKey], run: str, files: Iterable[Written], besides: SaveKey | None = None) -> None:
-    gone = [written.path for written in files if written.key not in {*begun, besides}]
+def _check_open(begun: Collection[SaveKey], staging: Staging, files: Iterable[Written]) -> None:
+    gone = [written.path for written in files if written.key not in begun]
     if gone:
-        message = f"{', '.join(gone[:3])} of run {run} waited longer than a prune's grace period, and may be gone"
-        raise ConflictError(message, hint="write them again, then put the marker", run=run, files=gone)
+        staging.renew()
+        message = (
+            f"{', '.join(gone[:3])} of run {staging.run} waited longer than a prune's grace period, and may be gone"
+        )
+        raise ConflictError(message, hint="write them again, then put the marker", run=staging.run, files=gone)
 
 
 def _carry_over(view: View, folder: str, files: dict[str, Written]) -> None:
@@ -139,9 +191,8 @@ def copy_file(view: View, entry: Entry, staging: Staging, path: str) -> Written:
 # -- the commit ----------------------------------------
 
 
-def _commit(staging: Staging, about: About, files: Mapping[str, Written]) -> Checkpoint:
+def _commit(staging: Staging, commit: Commit, about: About, files: Mapping[str, Written]) -> Checkpoint:
     """Raises as `commit_folder`."""
-    commit = staging.take_commit(files.values())
     saved = [_called(staging.opened, commit, written, whole_name(name)) for name, written in files.items()]
     table = TableBuilder()
     for number, (name, written) in enumerate(files.items()):
@@ -149,7 +200,7 @@ def _commit(staging: Staging, about: About, files: Mapping[str, Written]) -> Che
     table.add(FILES, OBJECT, (), [((), (), len(saved))])
     saved.append(_list_of_files(staging, commit, files))
     manifest = commit.finish(saved, table.build(), about)
-    _check_kept(staging, commit, manifest, files)
+    _check_kept(staging, manifest, files)
     staging.forget(files.values())
     with staging.lock:
         place = about.checkpoint_id
@@ -179,15 +230,12 @@ def _list_of_files(staging: Staging, commit: Commit, files: Mapping[str, Written
     return staging.saver(commit).save(lay_out([piece]), lambda _: np.frombuffer(data, np.uint8), rank=0)
 
 
-def _check_kept(staging: Staging, commit: Commit, manifest: Manifest, files: Mapping[str, Written]) -> None:
+def _check_kept(staging: Staging, manifest: Manifest, files: Mapping[str, Written]) -> None:
     """The second look. Raises `ConflictError`, and then the checkpoint is deleted."""
-    own = commit.session, commit.ordinal
-    if all(written.key == own for written in files.values()):
-        return
     with protocol_errors():
         begun = staging.opened.group.history(staging.run).begun
     try:
-        _check_open(begun, staging.run, files.values(), own)
+        _check_open(begun, staging, files.values())
     except ConflictError:
         with protocol_errors():
             staging.opened.group.delete(staging.run, manifest.session, manifest.ordinal)

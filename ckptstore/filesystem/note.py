@@ -1,4 +1,4 @@
-"""What is written of a file until its directory is committed, for whichever process puts the marker.
+"""What is written of a file until its directory is committed, for whichever process puts the marker; and of commits.
 
 A note is the index of a save that was begun and has no manifest: one shard, one tensor of bytes. To everything else in
 a store it is what a save under way leaves, or an orphan. Unlike any other index it is named by its own SHA-256, so that
@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import manifests
 from ckptstore.errors import CorruptError, OutOfReach, TargetError
@@ -22,9 +22,10 @@ from manifests import FormatError, Index, TableBuilder, paths
 from manifests.paths import SaveKey
 
 KEY = "ckptstore:written"
+INTENT = "ckptstore:committing"
 _NAME = re.compile("[0-9a-f]{64}")
 
-__all__ = ["Written", "find_notes", "forget", "put_note"]
+__all__ = ["Intent", "Written", "find_notes", "forget", "put_note"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,17 +69,40 @@ class Written:
         return cls(told["path"], table.fqn[0], table.shape[0][0], saved, key, told["order"], note)
 
 
-def put_note(opened: Opened, run: str, places: Sequence[Place], written: Written) -> Written:
-    """Store the note of a file. Raises `ToleranceError` where too few targets take it."""
-    data = manifests.encode(written.index)
+@dataclass(frozen=True, eq=False)
+class Intent:
+    """A save that is about to commit what waits at a path or below it. Whoever else is about to, finds it."""
+
+    path: str
+    key: SaveKey
+    note: str = ""
+
+    @property
+    def index(self) -> Index:
+        """As a document."""
+        session, ordinal = self.key
+        structure = {INTENT: self.path}
+        return Index(session=session, ordinal=ordinal, shards=[], tensors=TableBuilder().build(), structure=structure)
+
+    def concerns(self, path: str) -> bool:
+        """Whether what waits below one of the two paths may wait below the other."""
+        return f"{path}/".startswith(f"{self.path}/") or f"{self.path}/".startswith(f"{path}/")
+
+
+Note = TypeVar("Note", Written, Intent)
+
+
+def put_note(opened: Opened, run: str, places: Sequence[Place], note: Note) -> Note:
+    """Store what is said of a file or a commit. Raises `ToleranceError` where too few targets take it."""
+    data = manifests.encode(note.index)
     path = paths.index(run, hashlib.sha256(data).hexdigest())
     least = opened.config.require_tolerance + 1
-    count = max(copies_wanted(written.saved.survives.targets, places), least)
+    count = max(copies_wanted(opened.reachable_tolerance(places).targets, places), least)
     put_copies(path, data, count, places, opened.targets, opened.executor, least=least)
-    return replace(written, note=path)
+    return replace(note, note=path)
 
 
-def find_notes(opened: Opened, run: str, known: Iterable[str]) -> list[Written]:
+def find_notes(opened: Opened, run: str, known: Iterable[str]) -> list[Written | Intent]:
     """The notes in a run beside those `known`. Raises `OutOfReach` where some may be on targets out of reach only."""
     replies = opened.on_targets(lambda target: _names(target, run))
     silent = {name: reply for name, reply in replies.items() if isinstance(reply, TargetError)}
@@ -92,7 +116,7 @@ def find_notes(opened: Opened, run: str, known: Iterable[str]) -> list[Written]:
             holders.setdefault(path, []).append(name)
     wanted = sorted(holders.keys() - set(known))
     found = opened.executor.map(lambda path: _read(opened.targets, path, holders[path]), wanted)
-    return [written for written in found if written is not None]
+    return [note for note in found if note is not None]
 
 
 def forget(opened: Opened, notes: Iterable[str]) -> None:
@@ -107,14 +131,21 @@ def _names(target: Target, run: str) -> list[str]:
     return [entry.path for entry in entries if _NAME.fullmatch(entry.path.rpartition("/")[2])]
 
 
-def _read(targets: Mapping[str, Target], path: str, holders: list[str]) -> Written | None:
+def _note_of(index: Index, path: str) -> Written | Intent | None:
+    """None for an index that is no note."""
+    if isinstance(index.structure, dict) and INTENT in index.structure:
+        return Intent(index.structure[INTENT], (index.session, index.ordinal), path)
+    return Written.of(index, path)
+
+
+def _read(targets: Mapping[str, Target], path: str, holders: list[str]) -> Written | Intent | None:
     """None for a note that is gone: its process took the file back, or another has committed it."""
     reasons: dict[str, Any] = {}
     for name in holders:
         try:
             data = bytes(targets[name].get(path))
             if hashlib.sha256(data).hexdigest() == path.rpartition("/")[2]:
-                return Written.of(manifests.decode(Index, data), path)
+                return _note_of(manifests.decode(Index, data), path)
             reasons[name] = "is damaged"
         except (TargetError, FormatError, KeyError, TypeError, IndexError) as error:
             reasons[name] = error

@@ -15,7 +15,7 @@ from typing import Any
 from fsspec.core import has_magic
 
 from ckptstore.checkpoint import Checkpoint
-from ckptstore.errors import UsageError
+from ckptstore.errors import NotFoundError, UsageError
 from ckptstore.filesystem.committing import MARKERS, commit_file, commit_folder, copy_file
 from ckptstore.filesystem.file import StoredFile, UnfinishedFile
 from ckptstore.filesystem.location import Location
@@ -61,9 +61,17 @@ class CheckpointFileSystem(ReadingFileSystem):
         held = getattr(self._held, "paths", None)
         target = str(place.beside(folder or place.path))
         if held is None:
-            self.commit(target)
+            self._commit_placed(target)
         else:
             held[target] = None
+
+    def _commit_placed(self, path: str) -> None:
+        """Another process's marker may have taken all that waited, this one's with it."""
+        try:
+            self.commit(path)
+        except NotFoundError:
+            if not self.exists(path):
+                raise
 
     @contextmanager
     def _markers_last(self) -> Iterator[None]:
@@ -78,7 +86,7 @@ class CheckpointFileSystem(ReadingFileSystem):
         finally:
             self._held.paths = None
         for path in held:
-            self.commit(path)
+            self._commit_placed(path)
 
     # -- opening ----------------------------------------
 

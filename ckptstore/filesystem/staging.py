@@ -37,13 +37,12 @@ RENEWED = 0.25
 __all__ = ["FileWriter", "Staging", "staging_of"]
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True)
 class _Begun:
-    """A save that files are written for: how many are open, and until when others may join it."""
+    """A save that files are written under, and until when others may join it. It is never committed itself."""
 
     commit: Commit
     until: float
-    writers: int = 0
 
     @property
     def key(self) -> SaveKey:
@@ -69,21 +68,21 @@ class Staging:
         """Begin to write a file. Raises as `Opened.ready_to_save` and `Commit.begin`, before anything of it is put."""
         with self.lock:
             if self._begun is None or time.monotonic() > self._begun.until:
-                commit = self._begin()
+                commit = self.begin()
                 lasts = self.opened.config.retention.grace_seconds * RENEWED
                 self._begun = _Begun(commit, time.monotonic() + lasts)
-            self._begun.writers += 1
             return FileWriter(self, path, self._begun)
 
-    def take_commit(self, files: Iterable[Written]) -> Commit:
-        """The save to commit files in: the one that they were begun in, if nothing else needs it, else a new one."""
+    def begin(self) -> Commit:
+        """Begin a save. Raises as `Opened.ready_to_save` and `Commit.begin`."""
+        commit = Commit(self.opened, self.run, self.opened.ready_to_save(), JOB)
+        commit.begin()
+        return commit
+
+    def renew(self) -> None:
+        """Write no more files under the save that they were written under."""
         with self.lock:
-            begun, names = self._begun, {written.path for written in files}
-            others = {written.key for path, written in self.files.items() if path not in names}
-            if begun is None or begun.writers or begun.key in others:
-                return self._begin()
             self._begun = None
-            return begun.commit
 
     def add(self, path: str, size: int, saved: SavedShard, begun: _Begun) -> Written:
         """A file is whole and stored: say so in the store and here. Raises `ToleranceError`."""
@@ -126,11 +125,6 @@ class Staging:
     def saver(self, commit: Commit) -> ShardSaver:
         """What writes shards of a save."""
         return shard_saver(self.opened, self.run, commit.places)
-
-    def _begin(self) -> Commit:
-        commit = Commit(self.opened, self.run, self.opened.ready_to_save(), JOB)
-        commit.begin()
-        return commit
 
     def _next(self) -> int:
         self._order += 1
@@ -182,26 +176,16 @@ class FileWriter:
     def stage(self) -> Written:
         """Show the finished file to this process, and to whoever commits its directory."""
         assert self._saved is not None, "the file is not finished"
-        try:
-            return self._staging.add(self._path, self._size, self._saved, self._begun)
-        finally:
-            self._left()
+        return self._staging.add(self._path, self._size, self._saved, self._begun)
 
     def abandon(self) -> None:
         """Remove what was put. The file that had this path before is as it was."""
-        try:
-            if self._saved is not None:
-                named = Named({self._saved.reference.shard_id})
-                opened, run = self._staging.opened, self._staging.run
-                opened.on_targets(lambda t: t.delete([entry.path for entry in entries_of(t, run, named)]))
-            elif self._growing is not None:
-                self._growing.abandon()
-        finally:
-            self._left()
-
-    def _left(self) -> None:
-        with self._staging.lock:
-            self._begun.writers -= 1
+        if self._saved is not None:
+            named = Named({self._saved.reference.shard_id})
+            opened, run = self._staging.opened, self._staging.run
+            opened.on_targets(lambda t: t.delete([entry.path for entry in entries_of(t, run, named)]))
+        elif self._growing is not None:
+            self._growing.abandon()
 
 
 _ALL: dict[tuple[int, bytes, str], Staging] = {}

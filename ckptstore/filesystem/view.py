@@ -118,6 +118,12 @@ class View:
                 kept.popitem(last=False)
         return kept[key]
 
+    def shards_in(self, folder: str) -> set[str]:
+        """The ids of all shards of checkpoints at a path, above it or below it."""
+        saves = (*self.history.checkpoints, *self.history.deleted)
+        near = [save for save in saves if _is_in(path_of(save), folder) or _is_in(folder, path_of(save) or "/")]
+        return {shard for save in near for shard in self._shards(save)}
+
     def _let_go_of_committed(self) -> None:
         """Stage no more what another process has committed for this one."""
         with self.staging.lock:

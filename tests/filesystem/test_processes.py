@@ -2,12 +2,16 @@
 
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
 
-from ckptstore.errors import ConflictError, OutOfReach
-from ckptstore.filesystem import committing
+import ckptstore
+from ckptstore.errors import CommitInDoubt, ConflictError, OutOfReach
+from ckptstore.filesystem import committing, staging
 from ckptstore.opened import shared
+from ckptstore.source import Source
+from tests.filesystem.conftest import write_store
 from tests.filesystem.test_reading import elsewhere
 from tests.filesystem.test_writing import big
 
@@ -124,17 +128,65 @@ def test_a_prune_without_grace_either_sees_the_commit_or_is_seen(fs, place, monk
     assert place.run.checkpoints() == []
 
 
-def test_files_can_t_be_gathered_where_their_notes_may_be_out_of_reach(fs, place):
-    fs.pipe_file(f"{place.url}/step-1/__0_0.distcp", b"x")
+def test_files_can_t_be_gathered_where_their_notes_may_be_out_of_reach(fs, tmp_path):
+    url = f"ckpt://{write_store(tmp_path, names='abcdefgh')}!train"
+    fs.pipe_file(f"{url}/step-1/__0_0.distcp", b"x")
     for name in "ab":
-        (place.folder / name).rename(place.folder / f"{name}.away")
+        (tmp_path / name).rename(tmp_path / f"{name}.away")
     with pytest.raises(OutOfReach, match="which files wait"):
-        fs.commit(f"{place.url}/step-1")
-    assert fs.exists(f"{place.url}/step-1/__0_0.distcp")
+        fs.commit(f"{url}/step-1")
+    assert fs.exists(f"{url}/step-1/__0_0.distcp")
     for name in "ab":
-        (place.folder / f"{name}.away").rename(place.folder / name)
-    fs.commit(f"{place.url}/step-1")
-    assert place.run.latest().name == "step-1"
+        (tmp_path / f"{name}.away").rename(tmp_path / name)
+    fs.commit(f"{url}/step-1")
+    assert ckptstore.open(tmp_path / "store.toml").run("train").latest().name == "step-1"
+
+
+def shards_of(place):
+    """Of each checkpoint, the ids of its shards."""
+    opened = shared(place.run.config)
+    saves = opened.group.history("train").checkpoints
+    return [{shard.shard_id for shard in Source.open(opened, save.manifest).index.shards} for save in saves]
+
+
+@pytest.mark.parametrize("when", ["before it looks", "when it commits"])
+def test_two_processes_that_put_markers_at_once_share_no_shard(fs, place, monkeypatch, when):
+    """Where both saw the other's file and both committed, a prune of one would take the other's data."""
+    leave_a_file(fs, f"{place.url}/step-1/__1_0.distcp", big())
+    inner = {"before it looks": "find_notes", "when it commits": "_commit"}[when]
+    real = getattr(committing, inner)
+
+    def meanwhile(*arguments):
+        monkeypatch.setattr(committing, inner, real)
+        with monkeypatch.context() as other:
+            other.setattr(staging, "_ALL", {})
+            fs.pipe_file(f"{place.url}/step-1/_SUCCESS", b"")
+        return real(*arguments)
+
+    monkeypatch.setattr(committing, inner, meanwhile)
+    with pytest.raises(ConflictError) if when == "when it commits" else nullcontext():
+        fs.pipe_file(f"{place.url}/step-1/.metadata", b"{}")
+    each = shards_of(place)
+    assert each
+    assert len(set.union(*each)) == sum(map(len, each))
+    elsewhere()
+    assert fs.cat_file(f"{place.url}/step-1/__1_0.distcp") == big()
+
+
+def test_a_commit_that_a_dead_process_left_is_no_hindrance(fs, place, monkeypatch):
+    fs.pipe_file(f"{place.url}/step-1/__0_0.distcp", b"x")
+
+    def dies(*_arguments):
+        raise CommitInDoubt("as if killed: nothing is cleared away")
+
+    monkeypatch.setattr(committing.Commit, "finish", dies)
+    with pytest.raises(CommitInDoubt):
+        fs.commit(f"{place.url}/step-1")
+    monkeypatch.undo()
+    elsewhere()
+    fs.pipe_file(f"{place.url}/step-1/.metadata", b"{}")
+    assert fs.cat_file(f"{place.url}/step-1/__0_0.distcp") == b"x"
+    assert place.run.verify(read_data=True).checkpoints[0].state == "good"
 
 
 def test_what_was_never_committed_is_swept(fs, place):
