@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 OWN = __name__.partition(".")[0]
 
-__all__ = ["PruneFailedWarning", "SaveFailedWarning", "warner"]
+__all__ = ["FileDiscardedWarning", "PruneFailedWarning", "SaveFailedWarning", "warner"]
 
 
 class SaveFailedWarning(UserWarning):
@@ -15,6 +15,10 @@ class SaveFailedWarning(UserWarning):
 
 class PruneFailedWarning(UserWarning):
     """A save is committed, and the prune after it could not remove everything."""
+
+
+class FileDiscardedWarning(UserWarning):
+    """A file was closed while an exception was raised, and is not stored."""
 
 
 def warner() -> Callable[[Warning], None]:

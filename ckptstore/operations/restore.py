@@ -29,6 +29,7 @@ OBJECTS = "objects.json"
 __all__ = [
     "FileToWrite",
     "RestorePlan",
+    "files_of",
     "fill",
     "in_order",
     "is_object",
@@ -56,6 +57,11 @@ def plan_restore(source: Source, path: Path, include: Sequence[str] = (), *, for
         return checked(RestorePlan(place.parent, files, left_out, (), fresh=False), place, force=force)
     plan = RestorePlan(place, _folder(source, stored, wanted), (), (), fresh=not place.exists())
     return checked(plan, place, force=force)
+
+
+def files_of(source: Source) -> tuple[FileToWrite, ...]:
+    """The files of the folder that a checkpoint would be restored to: those it was saved from, if it was from files."""
+    return _folder(source, stored_files(source), [fqn for fqn in source.index.tensors if fqn != FILES])
 
 
 def restore(source: Source, plan: RestorePlan, observer: Observer = ignore, *, called: str = "restore") -> None:

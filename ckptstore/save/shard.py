@@ -6,7 +6,7 @@ The save goes on while what is stored survives as many losses as it must.
 """
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
@@ -24,7 +24,11 @@ from ckptstore.targets.base import Target
 from ckptstore.tolerance import record_survives, weakest
 from manifests import CodeSpec, Reference, ShardRecord, ShardReference, Stripe, pack, paths
 
-__all__ = ["SavedShard", "ShardSaver"]
+__all__ = ["OpenShard", "SavedShard", "ShardSaver"]
+
+
+Take = Callable[[int, Bytes], Bytes]
+"""As `Filler.take`: the next so many bytes with zeros after them, as long as the room given."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class ShardSaver:
         What was put is removed where too little could be, as far as that goes, so that it fills no target until
         somebody prunes.
         """
-        shard = _Shard(self, stream, rank)
+        shard = OpenShard(self, stream, rank)
         try:
             try:
                 shard.write_stripes(Filler(stream, sources))
@@ -71,7 +75,9 @@ class ShardSaver:
             raise
 
 
-class _Shard:
+class OpenShard:
+    """A shard while it is written: stripes one by one, then its record."""
+
     def __init__(self, saver: ShardSaver, stream: Stream, rank: int) -> None:
         self.saver = saver
         self.stream = stream
@@ -82,19 +88,25 @@ class _Shard:
         self._domains = {place.target: place.domain for place in saver.places}
 
     def write_stripes(self, filler: Filler) -> None:
+        """Write all of the stream."""
         stripe_bytes = self.saver.code.k * self.saver.fragment_bytes
         for offset, length in erasure.cut(self.stream.length, stripe_bytes):
-            self._check_living()
-            shape = self._shape(length)
-            buffer = self._buffer(shape.n * shape.span)
-            try:
-                fragments, crc = self._encode(filler, shape, buffer)
-            except BaseException:
-                self.saver.buffers.give(buffer)
-                raise
-            at: list[int | None] = [None] * shape.n
-            self.stripes.append(Stripe(offset=offset, length=length, stored_length=length, at=at, crc=crc))
-            self._send(shape, fragments, at, buffer)
+            self.write_stripe(len(self.stripes), offset, length, filler.take)
+
+    def write_stripe(self, number: int, offset: int, length: int, take: Take) -> None:
+        """Write one stripe, the next or one that has its place already; its puts go on in the background."""
+        self._check_living(number)
+        shape = self._shape(length)
+        buffer = self._buffer(shape.n * shape.span)
+        try:
+            fragments, crc = self._encode(take, shape, buffer)
+        except BaseException:
+            self.saver.buffers.give(buffer)
+            raise
+        at: list[int | None] = [None] * shape.n
+        stripe = Stripe(offset=offset, length=length, stored_length=length, at=at, crc=crc)
+        self.stripes[number : number + 1] = [stripe]
+        self._send(number, shape, fragments, at, buffer)
 
     def finish(self) -> None:
         """Wait for the puts, as long as the save may take. Raises `SaveStalled`."""
@@ -112,16 +124,15 @@ class _Shard:
         message = f"rank {self.rank} gave up its part of the save after {self.saver.deadline.seconds:.0f} s: {why}"
         return SaveStalled(message, hint="run: ckpt doctor", rank=self.rank)
 
-    def _encode(self, filler: Filler, shape: erasure.StripeShape, buffer: Bytes) -> tuple[list[Bytes], bytes]:
+    def _encode(self, take: Take, shape: erasure.StripeShape, buffer: Bytes) -> tuple[list[Bytes], bytes]:
         """The stripe's fragments, in the buffer or where the state keeps them, and its CRC table."""
         rows = [buffer[i * shape.span : (i + 1) * shape.span] for i in range(shape.n)]
-        data, parity = [filler.take(shape.stored(i), rows[i]) for i in range(shape.k)], rows[shape.k :]
+        data, parity = [take(shape.stored(i), rows[i]) for i in range(shape.k)], rows[shape.k :]
         return [*data, *parity], erasure.encode_stripe(self.saver.code, data, shape.length, parity)
 
     def _send(
-        self, shape: erasure.StripeShape, fragments: Sequence[Bytes], at: list[int | None], buffer: Bytes
+        self, number: int, shape: erasure.StripeShape, fragments: Sequence[Bytes], at: list[int | None], buffer: Bytes
     ) -> None:
-        number = len(self.stripes) - 1
         parts = [
             (paths.fragment(self.saver.run, self.shard_id, number, i), fragment.data[: shape.stored(i)])
             for i, fragment in enumerate(fragments)
@@ -133,11 +144,11 @@ class _Shard:
 
         self.uploads.send(parts, place_stripe(self.shard_id, number, shape.n, self.saver.places), at, done)
 
-    def _check_living(self) -> None:
+    def _check_living(self, number: int) -> None:
         """Stop at once when what failed puts the goal out of reach: the rest would be written for nothing."""
         if self.uploads.failed:
             living = {place.target for place in self.uploads.living}
-            chosen = place_stripe(self.shard_id, len(self.stripes), self.saver.code.n, self.saver.places)
+            chosen = place_stripe(self.shard_id, number, self.saver.code.n, self.saver.places)
             names = [self.saver.places[home].target for home in chosen]
             homes = [name if name in living else None for name in names]
             self._require(survives(homes, self.saver.code.k, self._domains))

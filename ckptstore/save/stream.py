@@ -82,13 +82,13 @@ def split(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
     yield group
 
 
-def lay_out(pieces: Sequence[Piece]) -> Stream:
-    """Order the pieces, name them and give each its place."""
+def lay_out(pieces: Sequence[Piece], alignment: int = ALIGNMENT) -> Stream:
+    """Order the pieces, name them and give each its place; data begins at a multiple of `alignment` bytes."""
     for piece in pieces:
         check_name(piece.fqn, is_object=piece.is_object)
     ordered = sorted(pieces, key=lambda p: (p.is_object, -dtype_named(p.dtype).itemsize, p.fqn, tuple(p.range or ())))
     names = _names(ordered)
-    header = _header(ordered, names)
+    header = _header(ordered, names, alignment)
     entries = []
     offset = len(header)
     for piece, name in zip(ordered, names, strict=True):
@@ -112,13 +112,13 @@ def _names(pieces: Sequence[Piece]) -> list[str]:
     return names
 
 
-def _header(pieces: Sequence[Piece], names: Sequence[str]) -> bytes:
+def _header(pieces: Sequence[Piece], names: Sequence[str], alignment: int) -> bytes:
     head: dict[str, Any] = {METADATA: _metadata(pieces, names)}
     start = 0
     for piece, name in zip(pieces, names, strict=True):
         head[name] = header_entry(piece.dtype, piece.shape, start)
         start += piece.nbytes
-    return header_bytes(head, ALIGNMENT)
+    return header_bytes(head, alignment)
 
 
 def _metadata(pieces: Sequence[Piece], names: Sequence[str]) -> dict[str, str]:
