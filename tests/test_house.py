@@ -21,6 +21,7 @@ FLOORS = [
     {"selection"},
     {"commit", "source", "checkpoint"},
     {"dcp", "operations"},
+    {"state"},
     {"upkeep"},
     {"run"},
     {"store"},
@@ -31,7 +32,13 @@ FLOORS = [
 ]
 """Of ckptstore, from the ground up. A room imports from floors below its own only, never from its neighbours."""
 
-TORCH_ROOMS = ("ckptstore/save/snapshot.py", "ckptstore/load/scatter.py", "ckptstore/dcp/", "ckptstore/demo/")
+TORCH_ROOMS = (
+    "ckptstore/save/snapshot.py",
+    "ckptstore/load/scatter.py",
+    "ckptstore/dcp/",
+    "ckptstore/state/",
+    "ckptstore/demo/",
+)
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
