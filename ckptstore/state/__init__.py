@@ -6,6 +6,7 @@ run.load(state)
 state.step
 """
 
+from ckptstore.state.batches import ShuffledBatches
 from ckptstore.state.job import TrainState
 
-__all__ = ["TrainState"]
+__all__ = ["ShuffledBatches", "TrainState"]

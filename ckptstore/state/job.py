@@ -2,7 +2,7 @@
 
     model, optimizer, parts    tensors, sharded or whole, under the names of parameters
     scheduler, scaler, values  one text each
-    loader, rng                one text for each rank: {"rank0": …}
+    loader, rng                one text for each rank: {"rank0": …}; a loader's that is alike on all: {"all": …}
     about, step                what it takes to tell whether all of it came back
 
 `docs/resume.md` says what is exact, and on what conditions.
@@ -28,14 +28,16 @@ __all__ = ["TrainState"]
 
 _LEFT_OPEN = ""
 """Stands in a template for a text: no text that was saved is empty."""
+_ALIKE = "all"
+""""loader" has this key, or one for each rank."""
 
 
 class TrainState:
     """Everything that decides how a job goes on. `run.save(state, step)`, `run.load(state)`, then `state.step`.
 
-    `optimizer` and `scheduler` may be lists. `loader` is this rank's own, as random numbers are (`rng`); `parts`, by
-    any other name, are alike on all ranks: an EMA, the order of samples of the whole job. Both have `state_dict` and
-    `load_state_dict`, as in torchdata. `values` is a dict of plain values, alike on all ranks.
+    `optimizer` and `scheduler` may be lists. `loader` is this rank's own, as random numbers are (`rng`), unless it says
+    `alike_on_all_ranks = True`, as `ShuffledBatches` does: then any number of ranks goes on with it. `parts`, by any
+    other name, are alike on all ranks: an EMA, a metric. `values` is a dict of plain values, alike on all ranks.
 
     Raises `UsageError` for what can't be resumed, such as a `DataLoader` that draws from the global generator.
     """
@@ -60,6 +62,8 @@ class TrainState:
         self.values: dict[str, Any] = {} if values is None else values
         self.uncarried: dict[str, str] = {}
         """What the last load could not put back as it was, by name, and why."""
+        self.saved_on: int | None = None
+        """The number of ranks that saved what was loaded last."""
         self._group, self._strict, self._gaps = process_group, True, set[str]()
         check_model(model, self.optimizers)
         named = {"scaler": scaler, "loader": loader, **parts}
@@ -83,7 +87,7 @@ class TrainState:
         entries = state.get("optimizer", {}).get("state", {})
         state["about"] = to_text({"trainstate": 1, "world": world, "optimizer": _slots(entries)}, "about")
         if self.loader is not None:
-            state["loader"] = {f"rank{rank}": to_text(self.loader.state_dict(), "loader")}
+            state["loader"] = {self._loader_key(): to_text(self.loader.state_dict(), "loader")}
         if self.rng:
             state["rng"] = {f"rank{rank}": to_text(rng.capture(), "rng")}
         return state
@@ -128,12 +132,12 @@ class TrainState:
         return template
 
     def _loader_template(self, saved: Saved | None) -> dict[str, Any]:
-        rank, world = self._place()
-        if saved is None or len(saved.below) == world:
-            return {"loader": {f"rank{rank}": _LEFT_OPEN} if saved else _LEFT_OPEN}
+        key, world = self._loader_key(), self._place()[1]
+        if saved is None or key == _ALIKE or len(saved.below) == world:
+            return {"loader": {key: _LEFT_OPEN} if saved else _LEFT_OPEN}
         why = f"the positions of {len(saved.below)} ranks can't be those of {world}"
         if saved.strict:
-            hint = "an order of the whole job, passed by another name (docs/resume.md), or strict=False to begin anew"
+            hint = "use a loader that is alike on all ranks (docs/resume.md), or strict=False to begin it anew"
             raise StateError(f"loader: {why}", key="loader", hint=hint)
         self._give_up("loader", why)
         return {}
@@ -155,8 +159,10 @@ class TrainState:
         missing = [name for name in wanted if state_dict.get(name, _LEFT_OPEN) in ({}, _LEFT_OPEN)]
         if missing and strict:
             raise KeyMismatch(f"missing: {', '.join(missing)}", missing=missing, unexpected=[], hint="strict=False")
+        about = from_text(state_dict["about"], "about")
+        self.saved_on = about["world"]
         if "optimizer" not in missing and self.optimizers:
-            self._check_optimizer(state_dict)
+            self._check_optimizer(state_dict, about["optimizer"])
         for name, take in wanted.items():
             if name not in missing and name in state_dict:
                 _guarded(name, take, state_dict[name])
@@ -176,11 +182,11 @@ class TrainState:
         }
         return {name: take for name, (is_wanted, take) in ways.items() if is_wanted}
 
-    def _check_optimizer(self, state: dict[str, Any]) -> None:
+    def _check_optimizer(self, state: dict[str, Any], saved: int) -> None:
         """Nothing of it is left behind: a planner that knows no empty dicts asks a fresh optimizer for nothing."""
         for name in self._gaps:
             del state["optimizer"]["state"][name]
-        loaded, saved = _slots(state["optimizer"]["state"]), from_text(state["about"], "about")["optimizer"]
+        loaded = _slots(state["optimizer"]["state"])
         if loaded != saved:
             raise KeyMismatch(
                 f"optimizer: {saved} values of its state were saved, and {loaded} were asked for",
@@ -215,7 +221,7 @@ class TrainState:
             _guarded(f"parts.{name}", part.load_state_dict, states[name])
 
     def _take_loader(self, texts: Any) -> None:
-        key = f"rank{self._place()[0]}"
+        key = self._loader_key()
         self.loader.load_state_dict(from_text(texts[key], f"loader.{key}"))
 
     def _take_rng(self, texts: Any) -> None:
@@ -225,6 +231,9 @@ class TrainState:
         for name, why in rng.restore(from_text(texts[f"rank{rank}"], f"rng.rank{rank}")).items():
             self._give_up(name, why)
         return None
+
+    def _loader_key(self) -> str:
+        return _ALIKE if getattr(self.loader, "alike_on_all_ranks", False) else f"rank{self._place()[0]}"
 
     def _give_up(self, name: str, why: str) -> None:
         self.uncarried[name] = why
