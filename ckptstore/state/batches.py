@@ -101,8 +101,8 @@ def _numbers_of(seed: str) -> Iterator[None]:
     """Generators of the CPU seeded by a text; those of training itself, where it is the one that loads, go on after."""
     before = None if get_worker_info() else (random.getstate(), np.random.get_state(), torch.get_rng_state())  # noqa: NPY002
     random.seed(seed)
-    np.random.seed(random.getrandbits(32))  # noqa: NPY002, S311
-    torch.default_generator.manual_seed(random.getrandbits(63))  # noqa: S311
+    np.random.seed(random.getrandbits(32))  # noqa: NPY002
+    torch.default_generator.manual_seed(random.getrandbits(63))
     try:
         yield
     finally:

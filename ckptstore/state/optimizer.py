@@ -17,7 +17,7 @@ from torch.distributed.checkpoint.state_dict import (
     set_optimizer_state_dict,
 )
 from torch.distributed.tensor import DTensor
-from torch.optim import Optimizer
+from torch.optim import LBFGS, Optimizer
 
 from ckptstore.dcp.job import Saved
 from ckptstore.errors import KeyMismatch, StateError
@@ -50,6 +50,8 @@ def optimizer_template(
     }
     slots = next(iter(state.values()), {})
     lazy = [name for name, param in params.items() if name not in state and param.requires_grad]
+    if any(isinstance(optimizer, LBFGS) for optimizer in optimizers):
+        lazy = []  # it has one state for all, under its first parameter
     gaps = {name: dict.fromkeys({**slots, **_slots_of(own, name)}) for name in lazy if slots or _slots_of(own, name)}
     return {"state": state | gaps, "param_groups": None}, set(gaps)
 

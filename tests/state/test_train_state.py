@@ -17,6 +17,7 @@ from ckptstore.errors import CorruptError, KeyMismatch, NotFoundError, StateErro
 from ckptstore.opened import release
 from ckptstore.state import TrainState
 from ckptstore.state.text import from_text, to_text
+from tests.dcp import folder
 from tests.dcp.equality import same
 from tests.support import make_store
 
@@ -28,6 +29,24 @@ def run(tmp_path):
     config = make_store(tmp_path).config
     yield ckptstore.open(config).run("r")
     release(config)
+
+
+class Folder:
+    """As a run, without a store's own work."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def save(self, state, step):
+        folder.save(state if isinstance(state, dict) else state.state_at(step), self.path)
+
+    def load(self, state, **options):
+        return folder.load(state, self.path, **options)
+
+
+@pytest.fixture
+def plain(tmp_path):
+    return Folder(tmp_path)
 
 
 class Order:
@@ -118,15 +137,15 @@ def test_a_step_may_be_given_with_the_save_and_is_the_state_s_from_then_on(run):
         run.save(job.state, -1)
 
 
-def test_o53_a_save_before_the_first_step_steps_nothing(run):
+def test_o53_a_save_before_the_first_step_steps_nothing(plain):
     job, straight = Job(0), Job(0)
-    run.save(job.state, 0)
+    plain.save(job.state, 0)
     assert not job.optimizer.state
     losses = [straight.step() for _ in range(2)]
     stepped = Job(1)
     stepped.step()
     with pytest.warns(UserWarning, match="never been stepped"):
-        run.load(stepped.state)
+        plain.load(stepped.state)
     assert not stepped.optimizer.state
     assert [stepped.step() for _ in range(2)] == losses
 
@@ -148,13 +167,13 @@ def heads(*, stepped=(), optimizer=torch.optim.Adam):
     return model, adam
 
 
-def test_o53_a_parameter_that_was_never_stepped_is_reported_and_has_not_been_afterwards(run):
+def test_o53_a_parameter_that_was_never_stepped_is_reported_and_has_not_been_afterwards(plain):
     model, adam = heads(stepped=["used"])
-    run.save(TrainState(model=model, optimizer=adam), 1)
+    plain.save(TrainState(model=model, optimizer=adam), 1)
     for stepped in ([], ["used", "idle"]):
         model2, adam2 = heads(stepped=stepped)
         with pytest.warns(UserWarning, match=r"never been stepped.*idle\.weight"):
-            report = run.load(TrainState(model=model2, optimizer=adam2))
+            report = plain.load(TrainState(model=model2, optimizer=adam2))
         assert {name.rpartition(".")[0] for name in report.gaps} == {
             f"optimizer.state.idle.{w}" for w in ("weight", "bias")
         }
@@ -162,16 +181,16 @@ def test_o53_a_parameter_that_was_never_stepped_is_reported_and_has_not_been_aft
 
 
 @pytest.mark.parametrize("strict", [True, False])
-def test_o53_a_moment_without_its_twin_is_an_error_and_nothing_is_touched(run, strict):
+def test_o53_a_moment_without_its_twin_is_an_error_and_nothing_is_touched(plain, strict):
     job = Job(0)
     job.step()
     state = job.state.state_dict()
     del state["optimizer"]["state"]["0.weight"]["exp_avg_sq"]
-    run.save(state, 1)
+    plain.save(state, 1)
     fresh = Job(1)
     before = everything(fresh)
     with pytest.raises(KeyMismatch, match="in part") as caught:
-        run.load(fresh.state, strict=strict)
+        plain.load(fresh.state, strict=strict)
     assert "optimizer.state.0.weight.exp_avg_sq" in caught.value.missing
     assert same(everything(fresh), before)
 
@@ -180,19 +199,19 @@ PARTS = ["model", "optimizer", "scheduler", "scaler", "loader", "rng", "ema"]
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_o64_a_part_that_was_not_saved_is_an_error_naming_it_or_keeps_its_value(run, part):
+def test_o64_a_part_that_was_not_saved_is_an_error_naming_it_or_keeps_its_value(plain, part):
     job = Job(0, ema=nn.Linear(1, 1))
     job.step()
     state = job.state.state_dict()
     del (state["parts"] if part == "ema" else state)[part]
-    run.save(state, 1)
+    plain.save(state, 1)
     fresh = Job(1, ema=nn.Linear(1, 1))
     before = everything(fresh)
     with pytest.raises(KeyMismatch) as caught:
-        run.load(fresh.state)
+        plain.load(fresh.state)
     assert any(part in name for name in caught.value.missing)
     assert same(everything(fresh), before)
-    report = run.load(fresh.state, strict=False)
+    report = plain.load(fresh.state, strict=False)
     assert any(part in name for name in report.missing)
     after = everything(fresh)
     where = "parts" if part == "ema" else part
@@ -202,34 +221,34 @@ def test_o64_a_part_that_was_not_saved_is_an_error_naming_it_or_keeps_its_value(
 
 
 @pytest.mark.parametrize("part", ["scheduler", "scaler", "loader", "rng"])
-def test_o64_a_part_that_was_saved_and_is_not_here_is_an_error_naming_it(run, part):
+def test_o64_a_part_that_was_saved_and_is_not_here_is_an_error_naming_it(plain, part):
     job = Job(0)
-    run.save(job.state, 1)
+    plain.save(job.state, 1)
     with pytest.raises(KeyMismatch) as caught:
-        run.load(job.without(part))
+        plain.load(job.without(part))
     assert [name.partition(".")[0] for name in caught.value.unexpected] == [part]
 
 
-def test_o16_optimizer_state_of_parameters_that_are_not_here_is_named_before_anything_is_read(run):
+def test_o16_optimizer_state_of_parameters_that_are_not_here_is_named_before_anything_is_read(plain):
     job = Job(0)
     job.step()
-    run.save(job.state, 1)
+    plain.save(job.state, 1)
     model = nn.Linear(4, 8)
     weight = model.weight.clone()
     with pytest.raises(KeyMismatch) as caught:
-        run.load(TrainState(model=model, optimizer=torch.optim.AdamW(model.parameters()), scheduler=job.scheduler))
+        plain.load(TrainState(model=model, optimizer=torch.optim.AdamW(model.parameters()), scheduler=job.scheduler))
     assert "0.weight" in caught.value.unexpected
     assert torch.equal(model.weight, weight)
 
 
-def test_o64_other_parameter_groups_are_an_error(run):
+def test_o64_other_parameter_groups_are_an_error(plain):
     model, _ = heads()
     adam = torch.optim.Adam([{"params": model.used.parameters()}, {"params": model.idle.parameters(), "lr": 1.0}])
-    run.save(TrainState(model=model, optimizer=adam), 1)
+    plain.save(TrainState(model=model, optimizer=adam), 1)
     with pytest.raises(KeyMismatch, match="other parameters"):
-        run.load(TrainState(model=model, optimizer=torch.optim.Adam(model.used.parameters())))
+        plain.load(TrainState(model=model, optimizer=torch.optim.Adam(model.used.parameters())))
     with pytest.raises(KeyMismatch, match="grouped otherwise"):
-        run.load(TrainState(model=model, optimizer=torch.optim.Adam(model.parameters())))
+        plain.load(TrainState(model=model, optimizer=torch.optim.Adam(model.parameters())))
 
 
 def test_o64_cuda_states_of_another_number_of_devices_are_reported(run):
@@ -247,16 +266,16 @@ def test_o64_cuda_states_of_another_number_of_devices_are_reported(run):
     assert torch.equal(torch.get_rng_state(), states["torch"])
 
 
-def test_a_part_that_cant_take_what_was_saved_is_named(run):
+def test_a_part_that_cant_take_what_was_saved_is_named(plain):
     job = Job(0)
     state = job.state.state_dict()
-    run.save({**state, "loader": {"rank0": to_text({"other": 1}, "loader")}}, 1)
+    plain.save({**state, "loader": {"rank0": to_text({"other": 1}, "loader")}}, 1)
     with pytest.raises(StateError, match="loader could not take") as caught:
-        run.load(job.state)
+        plain.load(job.state)
     assert caught.value.key == "loader"
-    run.save({**state, "rng": {"rank0": "{]"}}, 2)
+    plain.save({**state, "rng": {"rank0": "{]"}}, 2)
     with pytest.raises(CorruptError, match=r"rng\.rank0"):
-        run.load(job.state)
+        plain.load(job.state)
 
 
 def test_what_cant_be_stored_is_named_before_anything_is_written(run):
