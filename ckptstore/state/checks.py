@@ -1,5 +1,6 @@
 """What a `TrainState` is made of, checked where it is made: a slip is told before the first step, not at a save."""
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import nn
@@ -8,9 +9,9 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
 from ckptstore.arguments import is_whole
-from ckptstore.errors import UsageError
+from ckptstore.errors import CkptStoreError, StateError, UsageError
 
-__all__ = ["check_loader", "check_model", "check_stateful", "check_step"]
+__all__ = ["check_loader", "check_model", "check_stateful", "check_step", "guarded"]
 
 
 def check_model(model: Any, optimizers: tuple[Any, ...]) -> None:
@@ -49,3 +50,14 @@ def check_step(step: Any) -> int:
     if not is_whole(step) or step < 0:
         raise UsageError(f"step = {step!r:.80}: a whole number, 0 or more, is wanted", hint="step=0")
     return int(step)
+
+
+def guarded(name: str, take: Callable[[Any], None], state: Any) -> None:
+    """Raise whatever a part says of a state that it can't take as `StateError`, naming it."""
+    try:
+        take(state)
+    except CkptStoreError:
+        raise
+    except Exception as error:
+        hint = "is it made as it was when it was saved?"
+        raise StateError(f"{name} could not take what was saved: {error!r:.300}", key=name, hint=hint) from error

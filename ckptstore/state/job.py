@@ -17,11 +17,11 @@ from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_mo
 from torch.optim import Optimizer
 
 from ckptstore.dcp.job import Saved
-from ckptstore.errors import CkptStoreError, KeyMismatch, StateError
+from ckptstore.errors import KeyMismatch, StateError
 from ckptstore.notices import warner
 from ckptstore.state import rng
-from ckptstore.state.checks import check_loader, check_model, check_stateful, check_step
-from ckptstore.state.optimizer import optimizer_state, optimizer_template, restore_optimizer
+from ckptstore.state.checks import check_loader, check_model, check_stateful, check_step, guarded
+from ckptstore.state.optimizer import count_slots, optimizer_state, optimizer_template, restore_optimizer
 from ckptstore.state.text import from_text, like, plain, to_text
 
 __all__ = ["TrainState"]
@@ -85,7 +85,7 @@ class TrainState:
         rank, world = self._place()
         state = {**self._tensors(), **self._texts(), "step": check_step(self.step)}
         entries = state.get("optimizer", {}).get("state", {})
-        state["about"] = to_text({"trainstate": 1, "world": world, "optimizer": _slots(entries)}, "about")
+        state["about"] = to_text({"trainstate": 1, "world": world, "optimizer": count_slots(entries)}, "about")
         if self.loader is not None:
             state["loader"] = {self._loader_key(): to_text(self.loader.state_dict(), "loader")}
         if self.rng:
@@ -156,16 +156,16 @@ class TrainState:
         """Go on from there. Raises `KeyMismatch` naming what is missing, `StateError` what a part could not take."""
         strict, self._strict = self._strict, True
         wanted = self._wanted()
-        missing = [name for name in wanted if state_dict.get(name, _LEFT_OPEN) in ({}, _LEFT_OPEN)]
+        missing = [name for name in wanted if _is_left_open(state_dict.get(name, _LEFT_OPEN))]
         if missing and strict:
             raise KeyMismatch(f"missing: {', '.join(missing)}", missing=missing, unexpected=[], hint="strict=False")
-        about = from_text(state_dict["about"], "about")
-        self.saved_on = about["world"]
+        about = from_text(text, "about") if (text := state_dict.get("about")) else {}
+        self.saved_on = about.get("world")
         if "optimizer" not in missing and self.optimizers:
-            self._check_optimizer(state_dict, about["optimizer"])
+            self._check_optimizer(state_dict, about.get("optimizer"))
         for name, take in wanted.items():
             if name not in missing and name in state_dict:
-                _guarded(name, take, state_dict[name])
+                guarded(name, take, state_dict[name])
 
     def _wanted(self) -> dict[str, Callable[[Any], None]]:
         """What takes each part of the state, in order: random numbers last, since anything may draw some."""
@@ -182,12 +182,12 @@ class TrainState:
         }
         return {name: take for name, (is_wanted, take) in ways.items() if is_wanted}
 
-    def _check_optimizer(self, state: dict[str, Any], saved: int) -> None:
+    def _check_optimizer(self, state: dict[str, Any], saved: int | None) -> None:
         """Nothing of it is left behind: a planner that knows no empty dicts asks a fresh optimizer for nothing."""
         for name in self._gaps:
             del state["optimizer"]["state"][name]
-        loaded = _slots(state["optimizer"]["state"])
-        if loaded != saved:
+        loaded = count_slots(state["optimizer"]["state"])
+        if saved is not None and loaded != saved:
             raise KeyMismatch(
                 f"optimizer: {saved} values of its state were saved, and {loaded} were asked for",
                 missing=["optimizer.state"],
@@ -218,7 +218,7 @@ class TrainState:
 
     def _take_parts(self, states: Any) -> None:
         for name, part in self.parts.items():
-            _guarded(f"parts.{name}", part.load_state_dict, states[name])
+            guarded(f"parts.{name}", part.load_state_dict, states[name])
 
     def _take_loader(self, texts: Any) -> None:
         key = self._loader_key()
@@ -253,17 +253,7 @@ def _several(one: Any) -> tuple[Any, ...]:
     return tuple(one) if isinstance(one, (list, tuple)) else (one,)
 
 
-def _slots(entries: dict[str, dict[str, Any]]) -> int:
-    """Values in optimizer state."""
-    return sum(len(entry) for entry in entries.values())
-
-
-def _guarded(name: str, take: Callable[[Any], None], state: Any) -> None:
-    """Raise whatever a part says of a state that it can't take as `StateError`, naming it."""
-    try:
-        take(state)
-    except CkptStoreError:
-        raise
-    except Exception as error:
-        hint = "is it made as it was when it was saved?"
-        raise StateError(f"{name} could not take what was saved: {error!r:.300}", key=name, hint=hint) from error
+def _is_left_open(part: Any) -> bool:
+    """Whether nothing was put into this part of a template."""
+    items = list(part.values()) if isinstance(part, dict) else [part]
+    return all(isinstance(item, str) and item == _LEFT_OPEN for item in items)

@@ -22,7 +22,7 @@ from torch.optim import LBFGS, Optimizer
 from ckptstore.dcp.job import Saved
 from ckptstore.errors import KeyMismatch, StateError
 
-__all__ = ["optimizer_state", "optimizer_template", "restore_optimizer"]
+__all__ = ["count_slots", "optimizer_state", "optimizer_template", "restore_optimizer"]
 
 
 def optimizer_state(model: nn.Module, optimizers: Sequence[Optimizer]) -> dict[str, Any]:
@@ -79,6 +79,11 @@ def _put_exactly(optimizer: Optimizer, param: Tensor, entry: dict[str, Any]) -> 
             kept[slot] = value
         elif not isinstance(old, Tensor) or old.dtype != value.dtype:
             kept[slot] = value.to(param.device) if value.dim() else value
+
+
+def count_slots(entries: dict[str, dict[str, Any]]) -> int:
+    """Values in optimizer state."""
+    return sum(map(len, entries.values()))
 
 
 def _slots_of(state: dict[str, Any], name: str) -> dict[str, Any]:

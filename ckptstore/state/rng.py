@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = ["MALFORMED", "capture", "derive", "restore"]
-
-MALFORMED = (KeyError, TypeError, ValueError, RuntimeError, AttributeError)
-"""What setting a state that is none may raise."""
+__all__ = ["capture", "derive", "restore"]
 
 
 def capture() -> dict[str, Any]:
@@ -25,7 +22,7 @@ def capture() -> dict[str, Any]:
 
 
 def restore(states: Mapping[str, Any]) -> dict[str, str]:
-    """Go on where `capture` was called. Returns what can't, by name, and why. Raises one of `MALFORMED`."""
+    """Go on where `capture` was called. Returns what can't, by name, and why. Raises what they do of no state."""
     setters: dict[str, Callable[[Any], None]] = {
         "python": random.setstate,
         "numpy": np.random.set_state,

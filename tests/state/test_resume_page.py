@@ -43,8 +43,8 @@ def store(tmp_path):
         (tmp_path / name).mkdir()
         ckpt = Ckpt(tmp_path / name)
         assert ckpt("init").code == 0
-        made.append(ckpt.store)
-        return str(ckpt.store)
+        made.append(ckpt.path)
+        return str(ckpt.path)
 
     made = []
     yield make

@@ -229,6 +229,20 @@ def test_o64_a_part_that_was_saved_and_is_not_here_is_an_error_naming_it(plain, 
     assert [name.partition(".")[0] for name in caught.value.unexpected] == [part]
 
 
+def test_a_state_that_was_collected_by_hand_is_taken_as_far_as_it_goes(plain):
+    job = Job(0)
+    job.step()
+    state = job.state.state_dict()
+    plain.save({"model": state["model"], "optimizer": state["optimizer"], "loader": {"rank1": "x", "rank2": "y"}}, 1)
+    fresh = Job(1)
+    with pytest.warns(UserWarning, match="loader: the positions of 2 ranks can't be those of 1"):
+        report = plain.load(fresh.state, strict=False)
+    assert {"scheduler", "rng", "step", "values"} <= set(report.missing)
+    assert "loader" in fresh.state.uncarried
+    assert fresh.state.saved_on is None
+    assert same(fresh.optimizer.state_dict(), job.optimizer.state_dict())
+
+
 def test_o16_optimizer_state_of_parameters_that_are_not_here_is_named_before_anything_is_read(plain):
     job = Job(0)
     job.step()
