@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ckptstore.preemption import finish_on_sigterm
     from ckptstore.retention import Retention
     from ckptstore.run import Run
+    from ckptstore.state import TrainState
     from ckptstore.store import Store
     from ckptstore.store import open_store as open  # noqa: A004 - `ckptstore.open` is the name users know
     from ckptstore.tolerant import TolerantRun
@@ -35,6 +36,7 @@ __all__ = [
     "Store",
     "TargetConfig",
     "TolerantRun",
+    "TrainState",
     "finish_on_sigterm",
     "open",
 ]
@@ -51,6 +53,7 @@ _HOMES = {
     "Store": ("store", "Store"),
     "TargetConfig": ("config", "TargetConfig"),
     "TolerantRun": ("tolerant", "TolerantRun"),
+    "TrainState": ("state", "TrainState"),
     "finish_on_sigterm": ("preemption", "finish_on_sigterm"),
     "open": ("store", "open_store"),
 }

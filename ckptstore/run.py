@@ -17,6 +17,7 @@ from ckptstore.work import work
 from manifests import History, Manifest
 
 if TYPE_CHECKING:  # torch is imported when a state is saved or loaded, never to look at a store
+    from ckptstore.dcp.job import JobState
     from ckptstore.dcp.saver import SaveHandle
     from ckptstore.dcp.state import LoadReport
     from ckptstore.formats.exporting import Export
@@ -45,9 +46,9 @@ class Run(Upkeep):
 
     def save(
         self,
-        state_dict: dict[str, Any],
-        *,
+        state_dict: "dict[str, Any] | JobState",
         step: int | None = None,
+        *,
         name: str | None = None,
         user: dict[str, Any] | None = None,
         process_group: Any = None,
@@ -55,9 +56,10 @@ class Run(Upkeep):
     ) -> Checkpoint:
         """Save and commit; every rank calls it and gets the checkpoint.
 
-        The name is `step-<step>` unless given. Raises `UsageError` family before anything is written, also where
-        ranks are out of step (another step or name), `AccessDenied`, `ToleranceError`, `ConflictError`,
-        `CommitInDoubt`, `SaveStalled`; first what a background save of the run failed with, if nobody has been told.
+        The name is `step-<step>` unless given; a `TrainState` knows its step. Raises `UsageError` family before
+        anything is written, also where ranks are out of step (another step or name), `AccessDenied`, `ToleranceError`,
+        `ConflictError`, `CommitInDoubt`, `SaveStalled`; first what a background save of the run failed with, if nobody
+        has been told.
         Ranks talk on a gloo group of their own, and wait no longer than `save_timeout`; on a `process_group` given,
         as long as that does.
         """
@@ -70,9 +72,9 @@ class Run(Upkeep):
 
     def save_async(
         self,
-        state_dict: dict[str, Any],
-        *,
+        state_dict: "dict[str, Any] | JobState",
         step: int | None = None,
+        *,
         name: str | None = None,
         user: dict[str, Any] | None = None,
         observer: Observer = ignore,
@@ -106,7 +108,7 @@ class Run(Upkeep):
 
     def load(
         self,
-        state_dict: dict[str, Any],
+        state_dict: "dict[str, Any] | JobState",
         *,
         step: Which | None = None,
         name: str | None = None,
@@ -119,6 +121,7 @@ class Run(Upkeep):
 
         `step` may be a number, "latest", "tag:best" or a `Checkpoint`. `strict`: keys missing or unexpected raise
         `KeyMismatch`; else they are reported, and what is missing keeps its value. An empty `state_dict` is filled.
+        A `TrainState` is put in place as a whole, its step too.
         """
         from ckptstore.dcp.state import load_state
 

@@ -23,6 +23,7 @@ from ckptstore.notices import SaveFailedWarning, warner
 from ckptstore.run import Run
 
 if TYPE_CHECKING:
+    from ckptstore.dcp.job import JobState
     from ckptstore.dcp.saver import SaveHandle
     from manifests import Manifest
 
@@ -58,13 +59,13 @@ class TolerantRun(Run):
         self._lock = threading.Lock()
 
     def save(  # type: ignore[override]  # what is tolerated has no checkpoint
-        self, state_dict: dict[str, Any], **options: Any
+        self, state_dict: "dict[str, Any] | JobState", step: int | None = None, **options: Any
     ) -> Checkpoint | None:
         """`Run.save`, with its options; None and a `SaveFailedWarning` for a failure that is tolerated."""
-        return self._attempt(lambda: self.run.save(state_dict, **options), _Attempt(options))
+        return self._attempt(lambda: self.run.save(state_dict, step, **options), _Attempt(state_dict, step, options))
 
     def save_async(  # type: ignore[override]
-        self, state_dict: dict[str, Any], **options: Any
+        self, state_dict: "dict[str, Any] | JobState", step: int | None = None, **options: Any
     ) -> "SaveHandle[Checkpoint | None]":
         """`Run.save_async`, with its options; `result` gives None for a failure that is tolerated.
 
@@ -72,12 +73,12 @@ class TolerantRun(Run):
         """
         from ckptstore.dcp.saver import Saver
 
-        named = _Attempt(options)
+        named = _Attempt(state_dict, step, options)
 
         def attempt(save: "Callable[[], Manifest]") -> Checkpoint | None:
             return self._attempt(lambda: self._committed(save(), named.warn), named)
 
-        return Saver.of(self.run.config, self.run.name).save_async(state_dict, wrap=attempt, **options)
+        return Saver.of(self.run.config, self.run.name).save_async(state_dict, step=step, wrap=attempt, **options)
 
     def _attempt(self, save: Callable[[], Result], attempt: "_Attempt") -> Result | None:
         try:
@@ -108,8 +109,9 @@ class TolerantRun(Run):
 class _Attempt:
     """A save by its options: its name, and what warns at the line that asked for it."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self.name = options.get("name") or f"step-{options.get('step')}"
+    def __init__(self, state: Any, step: int | None, options: Mapping[str, Any]) -> None:
+        step = getattr(state, "step", None) if step is None else step
+        self.name = options.get("name") or f"step-{step}"
         self.warn = warner()
 
 

@@ -33,7 +33,7 @@ FLOORS = [
     {"selection"},
     {"commit", "source", "checkpoint"},
     {"dcp", "operations"},
-    {"formats"},
+    {"formats", "state"},
     {"upkeep"},
     {"run"},
     {"store"},
@@ -49,6 +49,7 @@ TORCH_ROOMS = (
     "ckptstore/load/scatter.py",
     "ckptstore/dcp/",
     "ckptstore/formats/torch_",
+    "ckptstore/state/",
     "ckptstore/demo/",
 )
 

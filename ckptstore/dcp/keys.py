@@ -21,6 +21,7 @@ class LoadReport:
     unread       of those, what one rank alone had saved, such as the random state of a rank that is no more
     gaps         optimizer state wanted but not saved, as the parameter had never been stepped: left untouched
     torn         optimizer state saved in part; always an error
+    uncarried    parts of a `TrainState` that could not be put back as they were; its own `uncarried` says why
     """
 
     missing: tuple[str, ...] = ()
@@ -28,6 +29,7 @@ class LoadReport:
     unread: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
     torn: tuple[str, ...] = ()
+    uncarried: tuple[str, ...] = ()
 
 
 def settle(ranks: Sequence[LoadReport], single: frozenset[str], *, strict: bool) -> LoadReport:

@@ -20,6 +20,7 @@ from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, ReadIte
 from torch.distributed.tensor import DTensor
 
 from ckptstore.dcp.destinations import Destination, array_over_others, beside, in_array, in_tensor, over_others
+from ckptstore.dcp.job import JobState
 from ckptstore.dcp.keys import LoadReport, listed, settle
 from ckptstore.dcp.layout import Layout
 from ckptstore.dcp.matching import Match, Wanted, match
@@ -45,7 +46,7 @@ class CheckpointLoadPlanner(DefaultLoadPlanner):
 
     def __init__(
         self,
-        state: dict[str, Any] | None = None,
+        state: dict[str, Any] | JobState | None = None,
         *,
         strict: bool = True,
         allow_cast: bool = False,
@@ -66,7 +67,8 @@ class CheckpointLoadPlanner(DefaultLoadPlanner):
         assert metadata is not None, "DCP reads the metadata first"
         self.metadata, self.is_coordinator = metadata, is_coordinator
         self._layout = Layout.of(metadata)
-        self._match = match(self._layout.root, state_dict if self.state is None else self.state)
+        template = state_dict if self.state is None else self.state
+        self._match = match(self._layout.root, template, metadata.state_dict_metadata, strict=self.strict)
         self._values: dict[str, Any] = {}
         self._destinations: dict[str, Destination] = {}
         leaves = list(self._match.wanted.leaves())

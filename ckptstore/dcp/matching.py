@@ -5,12 +5,14 @@ a container, asks for all of it; a list takes the length that was saved; a tenso
 of a list that is longer than the saved one, and so do a large array and a `Stateful`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import torch
 
+from ckptstore.dcp.job import JobState, Saved
 from ckptstore.dcp.optimizers import Optimizers
 from ckptstore.dcp.structure import (
     LEAVES,
@@ -76,16 +78,22 @@ class Match:
     unexpected: list[str] = field(default_factory=list)
 
 
-def match(root: Node, template: Any) -> Match:
-    """Hold the template against the structure. `DtypeMismatch` where a tensor would take an object."""
-    matcher = _Matcher(root)
+def match(
+    root: Node, template: Any, entries: Mapping[str, Any] = MappingProxyType({}), *, strict: bool = True
+) -> Match:
+    """Hold the template against the structure. `DtypeMismatch` where a tensor would take an object.
+
+    `entries` are DCP's metadata by key: a `JobState` makes its template by them, and by whether it is to be strict.
+    """
+    matcher = _Matcher(root, lambda node, path: Saved(node, path, entries, strict))
     wanted = matcher.visit(root, template, ())
     torn = matcher.torn + matcher.optimizers.torn([leaf.path for leaf in wanted.leaves()])
     return Match(wanted, matcher.missing, matcher.gaps, torn, matcher.unexpected)
 
 
 class _Matcher:
-    def __init__(self, root: Node) -> None:
+    def __init__(self, root: Node, saved: Callable[[Node, Path], Saved]) -> None:
+        self._saved = saved
         self.optimizers = Optimizers(root)
         self.missing: dict[str, Any] = {}
         self.gaps: list[str] = []
@@ -96,7 +104,9 @@ class _Matcher:
     def visit(self, node: Node, value: Any, path: Path) -> Wanted:
         """The wanted part, of the kind KEPT where the template has something else here."""
         if is_stateful(value):
-            wanted = self.visit(node, value.state_dict(), path)
+            makes_its_own = isinstance(value, JobState)
+            template = value.template_for(self._saved(node, path)) if makes_its_own else value.state_dict()
+            wanted = self.visit(node, template, path)
             wanted.owner = value
             return wanted
         if _is_open(node, value):

@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from ckptstore.config import Config
+from ckptstore.dcp.job import JobState, taken
 from ckptstore.dcp.leaving import finish_at_exit
 from ckptstore.dcp.save_planner import CheckpointSavePlanner
 from ckptstore.dcp.staged import Stage
@@ -70,17 +71,18 @@ class Saver:
         return _SAVERS[key]
 
     def save(
-        self, state: dict[str, Any], *, step: int | None = None, name: str | None = None, **options: Any
+        self, state: dict[str, Any] | JobState, *, step: int | None = None, name: str | None = None, **options: Any
     ) -> Manifest:
         """Save now, after the one in the background, whose failure is raised if nobody was told. See `save_state`."""
-        _check(state, name)
+        state_dict, step = taken(state, step)
+        _check(state_dict, name)
         self._settle()
         with save_under_way(self._named(step, name)):
-            return save_state(self.config, self.run, state, step=step, name=name, ranks=self._ranks, **options)
+            return save_state(self.config, self.run, state_dict, step=step, name=name, ranks=self._ranks, **options)
 
     def save_async(
         self,
-        state: dict[str, Any],
+        state: dict[str, Any] | JobState,
         *,
         step: int | None = None,
         name: str | None = None,
@@ -88,12 +90,13 @@ class Saver:
         **options: Any,
     ) -> SaveHandle[Result]:
         """Copy now, save later. `wrap` is given what saves, in the background, and makes the handle's result of it."""
-        _check(state, name)
-        CheckpointSavePlanner().set_up_planner(state)  # what can't be saved is refused before it is copied
+        state_dict, step = taken(state, step)
+        _check(state_dict, name)
+        CheckpointSavePlanner().set_up_planner(state_dict)  # what can't be saved is refused before it is copied
         self._settle()
         self._stage = self._stage or Stage()
         self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="ckptstore-save")
-        staged = self._stage.copy(state)
+        staged = self._stage.copy(state_dict)
         under_way = SaveUnderWay(self._named(step, name))
 
         def save() -> Manifest:

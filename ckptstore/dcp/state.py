@@ -1,5 +1,6 @@
 """What `run.save` and `run.load` do: torch's DCP with our planners, our storage, and our errors."""
 
+import dataclasses
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -10,6 +11,7 @@ from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
 from torch.distributed.checkpoint.api import CheckpointException
 
 from ckptstore.config import Config
+from ckptstore.dcp.job import JobState
 from ckptstore.dcp.joint import JointReader
 from ckptstore.dcp.load_planner import CheckpointLoadPlanner, LoadReport
 from ckptstore.dcp.outline import Outline
@@ -69,7 +71,7 @@ def save_state(
 def load_state(
     config: Config,
     run: str,
-    state: dict[str, Any],
+    state: dict[str, Any] | JobState,
     *,
     selector: Selector,
     strict: bool,
@@ -78,7 +80,7 @@ def load_state(
     observer: Observer = ignore,
 ) -> LoadReport:
     """Load in place on every rank what rank 0 decides on."""
-    if not isinstance(state, dict):
+    if not isinstance(state, (dict, JobState)):
         raise UsageError(f"a state to load into is a dict, not {type(state).__name__}", hint="run.load(state := {})")
     with work("load", run, observer=observer) as loading:
         found = _decide(config, run, selector, group, loading.observe)
@@ -89,7 +91,8 @@ def load_state(
             state_dict_loader.load(  # into nothing: the planner fills the state, DCP only keys that are there already
                 {}, storage_reader=reader, planner=planner, process_group=group, no_dist=not is_distributed()
             )
-    return planner.report
+    uncarried = tuple(state.uncarried) if isinstance(state, JobState) else ()
+    return dataclasses.replace(planner.report, uncarried=uncarried)
 
 
 def check_state(state: Any) -> None:

@@ -34,6 +34,8 @@ def window(corpus: Tensor, samples: list[int], context: int) -> tuple[Tensor, Te
 class SampleOrder:
     """Global batches of sample numbers below `samples`: a new permutation each epoch, only full batches."""
 
+    alike_on_all_ranks = True
+
     def __init__(self, samples: int, batch: int, seed: int) -> None:
         if not 0 < batch <= samples:
             raise ValueError(f"batch is {batch}, must be 1 to {samples}, the number of samples")

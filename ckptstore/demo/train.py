@@ -47,11 +47,11 @@ class Saver:
     def save(self, trainer: Trainer) -> None:
         """Begin to save; training goes on meanwhile."""
         self.finish()
-        self._step = trainer.number
+        self._step = trainer.state.step
         self.journal.write("saving", step=self._step)
         dies = trainer.rank == 1 and self._step == self._die_in
         observer = DieInSave() if dies else ignore
-        self._handle = self.run.save_async(trainer.state(), step=self._step, observer=observer)
+        self._handle = self.run.save_async(trainer.state, observer=observer)
 
     def note(self) -> None:
         """Write to the journal when the save in flight is done."""
@@ -68,12 +68,8 @@ class Saver:
 
 def resume(run: Any, trainer: Trainer, journal: Journal) -> None:
     """Load the latest checkpoint, whatever number of ranks saved it."""
-    saved: dict[str, Any] = {"world": 0}
-    run.load(saved, strict=False)
-    state = trainer.template(saved["world"])
-    run.load(state)
-    trainer.restore(state)
-    journal.write("loaded", step=trainer.number, saved_on=saved["world"], digest=trainer.digest())
+    run.load(trainer.state)
+    journal.write("loaded", step=trainer.state.step, saved_on=trainer.state.saved_on, digest=trainer.digest())
 
 
 def train(options: argparse.Namespace) -> None:
@@ -87,7 +83,7 @@ def train(options: argparse.Namespace) -> None:
     if options.resume:
         resume(run, trainer, journal)
     saver = Saver(run, journal, options.die_in_save) if options.save_every and run else None
-    while trainer.number < options.steps:
+    while trainer.state.step < options.steps:
         step = trainer.step()
         journal.write("step", step=step.number, loss=step.loss.hex(), samples=step.samples)
         if saver:
@@ -98,7 +94,7 @@ def train(options: argparse.Namespace) -> None:
             journal.write("digest", step=step.number, digest=trainer.digest())
     if saver:
         saver.finish()
-    journal.write("finished", step=trainer.number)
+    journal.write("finished", step=trainer.state.step)
 
 
 def parse() -> argparse.Namespace:

@@ -15,13 +15,13 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as fn
 from torch import Tensor
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
 from ckptstore.demo.data import SampleOrder, read_corpus, window
 from ckptstore.demo.model import GPT, ModelConfig
+from ckptstore.state import TrainState
 
 __all__ = ["Step", "TrainConfig", "Trainer"]
 
@@ -67,8 +67,8 @@ class Trainer:
         self.corpus = read_corpus()
         samples = (len(self.corpus) - 1) // config.model.context
         self.order = SampleOrder(samples, config.batch, config.seed)
-        self.number = 0
-        self._seed_rank()
+        self.state = TrainState(model=self.model, optimizer=self.optimiser, scheduler=self.schedule, loader=self.order)
+        torch.manual_seed(config.seed + self.rank + 1)
 
     def step(self) -> Step:
         """Train on the next global batch."""
@@ -80,54 +80,20 @@ class Trainer:
         self.optimiser.step()
         self.optimiser.zero_grad()
         self.schedule.step()
-        self.number += 1
-        return Step(self.number, self._mean(loss.detach()), samples)
-
-    def state(self) -> dict[str, Any]:
-        """Collect model and optimiser (DTensors), plain objects, and this rank's random state."""
-        model, optimiser = get_state_dict(self.model, self.optimiser)
-        return {
-            "model": model,
-            "optimiser": optimiser,
-            "schedule": self.schedule.state_dict(),
-            "order": self.order.state_dict(),
-            "number": self.number,
-            "world": self.world,
-            f"rng.rank{self.rank}": torch.get_rng_state(),
-        }
-
-    def template(self, world: int) -> dict[str, Any]:
-        """Prepare what a checkpoint of `world` ranks is loaded into; random states fit only as many ranks."""
-        state = self.state()
-        if world != self.world:
-            del state[f"rng.rank{self.rank}"]
-        return state
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a loaded `template`."""
-        set_state_dict(self.model, self.optimiser, model_state_dict=state["model"], optim_state_dict=state["optimiser"])
-        self.schedule.load_state_dict(state["schedule"])
-        self.order.load_state_dict(state["order"])
-        self.number = state["number"]
-        if f"rng.rank{self.rank}" in state:
-            torch.set_rng_state(state[f"rng.rank{self.rank}"])
-        else:
-            self._seed_rank()
+        self.state.step += 1
+        return Step(self.state.step, self._mean(loss.detach()), samples)
 
     def digest(self) -> str:
         """Hash all parameters and optimiser state, gathered whole: the same on any number of ranks."""
-        model, optimiser = get_state_dict(self.model, self.optimiser)
+        state = self.state.state_dict()
         total = hashlib.sha256()
-        for path, value in sorted(flatten({"model": model, "optimiser": optimiser["state"]})):
+        for path, value in sorted(flatten({"model": state["model"], "optimiser": state["optimizer"]["state"]})):
             total.update(f"{path} {tensor_digest(value)}\n".encode())
         return total.hexdigest()
 
     def _mean(self, loss: Tensor) -> float:
         dist.all_reduce(loss)
         return float(loss) / self.world
-
-    def _seed_rank(self) -> None:
-        torch.manual_seed(self.config.seed + 7919 * self.number + 104_729 * (self.rank + 1))
 
 
 def make_deterministic(seed: int) -> None:

@@ -1,6 +1,8 @@
 """The backoff policy, in tenacity's terms. Imported by `retry` when something failed for the first time."""
 
-from tenacity import RetryCallState, Retrying, retry_if_exception, stop_before_delay, wait_random_exponential
+import random
+
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_before_delay, wait_exponential
 
 from ckptstore.errors import TargetError
 from ckptstore.targets.base import Reason
@@ -12,8 +14,9 @@ FIRST_SECONDS = 0.1  # the range of the first wait; doubled for each next one
 LONGEST_SECONDS = 5.0
 LONGEST_UNREACHABLE_SECONDS = 0.5  # a refusal is cheap, and `health` makes up its mind within a second or so
 
-_jittered = wait_random_exponential(multiplier=FIRST_SECONDS, max=LONGEST_SECONDS)
-_soon = wait_random_exponential(multiplier=FIRST_SECONDS, max=LONGEST_UNREACHABLE_SECONDS)
+_bound = wait_exponential(multiplier=FIRST_SECONDS, max=LONGEST_SECONDS)
+_soon_bound = wait_exponential(multiplier=FIRST_SECONDS, max=LONGEST_UNREACHABLE_SECONDS)
+_random = random.SystemRandom()  # a background save draws nothing of what training draws from: `random` is its state
 
 
 def retrying(deadline: float) -> Retrying:
@@ -34,5 +37,5 @@ def _wait(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
     fields = error.fields if isinstance(error, TargetError) else {}
     if fields.get("reason") == Reason.UNREACHABLE:
-        return _soon(state)
-    return _jittered(state) + (fields.get("retry_after") or 0.0)
+        return _random.uniform(0, _soon_bound(state))
+    return _random.uniform(0, _bound(state)) + (fields.get("retry_after") or 0.0)

@@ -1,5 +1,6 @@
 """Retries: what is tried again, for how long, and that a put-if-absent never is."""
 
+import random
 import time
 
 import pytest
@@ -28,6 +29,14 @@ def test_transient_errors_are_tried_again(target, faults):
     assert bytes(target.get("a")) == b"x"
     assert fault.hits == 2
     assert faults.inner.requests == {"put": 1, "get": 1}
+
+
+def test_o64_waits_draw_nothing_of_what_training_draws_from(target, faults):
+    """A background save that meets a busy target would make the job's random numbers other ones."""
+    faults.inject("put", error=unavailable("busy", reason=Reason.BUSY), times=2)
+    before = random.getstate()
+    target.put("a", b"x")
+    assert random.getstate() == before
 
 
 @pytest.mark.parametrize("error", [AccessDenied("403"), NoSpace("full")])
