@@ -1,6 +1,5 @@
 """Layouts side by side for one job."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +14,7 @@ from ckptstore.planning.layout import Layout
 from ckptstore.prices import LIST_PRICES, Bill, Prices
 
 SECONDS_A_MONTH = 30 * 86400.0
+LEAST, MOST = 1e-9, 1e24  # of any quantity: what is reckoned of them stays a number
 
 __all__ = ["Estimate", "Job", "compare"]
 
@@ -44,10 +44,10 @@ class Job:
     def __post_init__(self) -> None:
         for name in ("gpus", "state", "bandwidth", "stall", "kept", "fragment", "interval", "read_bandwidth"):
             value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                raise UsageError(f"{name} = {value}: a number above 0 is wanted", key=name)
-        if not 0 <= self.restart < math.inf:
-            raise UsageError(f"restart = {self.restart}: seconds, 0 or more, are wanted", key="restart")
+            if value is not None and not LEAST <= value <= MOST:
+                raise UsageError(f"{name} = {value!s:.40}: a number above 0, {MOST:g} at most, is wanted", key=name)
+        if not 0 <= self.restart <= MOST:
+            raise UsageError(f"restart = {self.restart!s:.40}: seconds, 0 or more, are wanted", key="restart")
 
     @property
     def mttf(self) -> float:

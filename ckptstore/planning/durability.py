@@ -10,6 +10,7 @@ the whole time. Nothing is ever subtracted, so a probability of 1e-20 is as exac
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,8 @@ from ckptstore.errors import UsageError
 from ckptstore.planning.layout import Layout
 
 HOURS_A_YEAR = 8760.0
-MOST_STATES = 2000  # a matrix of doubles of that size squared takes a second
+MOST_STATES = 600  # the matrix of so many is multiplied a hundred times: a second or two
+MOST_A_YEAR = 1e6  # losses, of a target that lives for half a minute
 
 LOST = -1
 """The last state of the chain."""
@@ -46,8 +48,9 @@ class Rates:
 
     def __post_init__(self) -> None:
         for name in ("target_loss", "domain_loss"):
-            if not 0.0 <= getattr(self, name) < math.inf:
-                raise UsageError(f"{name} = {getattr(self, name)}: a rate a year is wanted, 0 or more")
+            if not 0.0 <= getattr(self, name) <= MOST_A_YEAR:
+                message = f"{name} = {getattr(self, name)}: a rate a year is wanted, from 0 to {MOST_A_YEAR:,.0f}"
+                raise UsageError(message, key=name)
         if not 0.0 < self.rebuild_hours < math.inf:
             raise UsageError(f"rebuild_hours = {self.rebuild_hours}: hours are wanted, more than 0")
 
@@ -73,16 +76,17 @@ def is_lost(layout: Layout, state: State) -> bool:
 
 
 def events(state: State, rates: Rates) -> Iterator[tuple[float, State]]:
-    """Each thing that can happen next: its rate a year, and the state after it."""
+    """Each thing that can happen next: its rate a year, and the state after it. To domains that are alike, once."""
     rebuild = HOURS_A_YEAR / rates.rebuild_hours
-    for i, (count, lost) in enumerate(state):
+    for (count, lost), alike in Counter(state).items():
+        i = state.index((count, lost))
         for rate, after in (
             ((count - lost) * rates.target_loss, lost + 1),
             (lost * rebuild, lost - 1),
             (rates.domain_loss if lost < count else 0.0, count),
         ):
             if rate:
-                yield rate, tuple(sorted((*state[:i], (count, after), *state[i + 1 :])))
+                yield rate * alike, tuple(sorted((*state[:i], (count, after), *state[i + 1 :])))
 
 
 def _generator(layout: Layout, rates: Rates) -> NDArray[Any]:
@@ -98,8 +102,8 @@ def _generator(layout: Layout, rates: Rates) -> NDArray[Any]:
                 waiting.append(after)
             found.append((numbers[state], numbers.get(after, LOST), rate))
         if len(numbers) > MOST_STATES:
-            message = f"{layout.name}: more than {MOST_STATES} states"
-            raise UsageError(message, hint="plan with domains of one size, or with fewer of them")
+            message = f"{layout.name}: more than {MOST_STATES} different states of loss, too many to reckon with"
+            raise UsageError(message, hint="plan with less parity, with fewer domains, or with domains of one size")
     generator = np.zeros((len(numbers) + 1, len(numbers) + 1))
     for source, destination, rate in found:
         generator[source, destination] += rate
@@ -118,6 +122,8 @@ def _exponential(rates: NDArray[Any], years: float) -> NDArray[Any]:
     for count in range(1, len(rates) + 40):  # each loss takes at most as many events as there are states
         term = term @ jump * (mean / count)
         total += term
+        if (term <= total * 1e-17).all() and (total > 0)[:LOST].all():  # what is to come moves no digit
+            break
     for _ in range(doublings):
         total = total @ total
     return total

@@ -15,6 +15,7 @@ FAILURES_PER_NODE_DAY = 6.50e-3
 Clusters", HPCA 2025, arXiv 2410.21680."""
 
 GPUS_PER_NODE = 8
+MOST_GPUS, LEAST_FAILURES = 1e9, 1e-9
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 __all__ = [
@@ -30,8 +31,10 @@ __all__ = [
 
 def mttf_hours(gpus: int, failures_per_node_day: float = FAILURES_PER_NODE_DAY) -> float:
     """Mean hours between interruptions of a job on so many GPUs, any of whose nodes interrupts it."""
-    if gpus < 1 or not failures_per_node_day > 0:
-        raise UsageError(f"{gpus} GPUs, {failures_per_node_day} failures a node and day: numbers above 0 are wanted")
+    if not (1 <= gpus <= MOST_GPUS and LEAST_FAILURES <= failures_per_node_day <= 1 / LEAST_FAILURES):
+        told = f"{gpus!s:.40} GPUs, {failures_per_node_day!s:.40} failures a node and day"
+        message = f"{told}: from 1 to {MOST_GPUS:g}, and from {LEAST_FAILURES:g} to {1 / LEAST_FAILURES:g}, are wanted"
+        raise UsageError(message, key="failures_per_node_day" if 1 <= gpus <= MOST_GPUS else "gpus")
     nodes = math.ceil(gpus / GPUS_PER_NODE)
     return 24 / (nodes * failures_per_node_day)
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ckptstore.errors import UsageError
 from ckptstore.planning.durability import Rates, State, events, is_lost, start
 from ckptstore.planning.layout import Layout
 
@@ -25,7 +26,10 @@ class Simulated:
 def simulate_losses(
     layout: Layout, rates: Rates, *, years: float = 1.0, trials: int = 200_000, seed: int = 0
 ) -> Simulated:
-    """Follow `trials` checkpoints for `years`. The same seed gives the same answer."""
+    """Follow `trials` checkpoints for `years`. The same seed gives the same answer. Raises `UsageError`."""
+    for name, value, least in (("trials", trials, 1), ("seed", seed, 0)):
+        if value < least:
+            raise UsageError(f"{name} = {value}: a whole number, {least} or more, is wanted", key=name)
     random = np.random.default_rng(seed)
     lost = 0
     for first in range(0, trials, AT_ONCE):

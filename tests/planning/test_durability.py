@@ -1,6 +1,7 @@
 """The chain against closed forms, exact arithmetic and chance."""
 
 import math
+import time
 from decimal import Decimal, localcontext
 
 import pytest
@@ -161,3 +162,23 @@ def test_a_store_survives_no_more_than_its_votes():
 def test_rates_that_are_none_are_refused(bad):
     with pytest.raises(UsageError):
         Rates(**bad)
+
+
+@pytest.mark.parametrize("layout", ["1+254", "20+4@6", "16+8@8"])
+def test_wide_layouts_are_answered_in_seconds(layout):
+    begun = time.process_time()
+    assert 0 <= loss_probability(Layout.parse(layout), Rates()) < 1e-3
+    assert time.process_time() - begun < 20
+
+
+@pytest.mark.parametrize("layout", ["100+20@6", "40+20@5", "128+127@2"])
+def test_layouts_with_more_states_than_can_be_reckoned_with_are_refused_at_once(layout):
+    with pytest.raises(UsageError, match="more than 600 different states of loss"):
+        loss_probability(Layout.parse(layout), Rates())
+
+
+@pytest.mark.parametrize(("what", "value"), [("trials", 0), ("trials", -5), ("seed", -1)])
+def test_trials_that_can_not_be_are_refused(what, value):
+    with pytest.raises(UsageError, match=f"{what} = {value}") as raised:
+        simulate_losses(Layout.parse("2+1"), Rates(), **{what: value})
+    assert raised.value.fields["key"] == what
