@@ -183,7 +183,7 @@ def test_o63_conflict_with_another_writer(ckpt, monkeypatch):
     from ckptstore.operations import ingest
     from manifests import Fenced
 
-    def fenced(*_arguments):
+    def fenced(*_arguments, **_named):
         raise Fenced("session 000009 has been opened since", newest="000009")
 
     monkeypatch.setattr(ingest.Commit, "finish", fenced)

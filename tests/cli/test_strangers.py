@@ -37,7 +37,7 @@ def test_o22_only_committed_checkpoints_count_and_strangers_stay(ckpt):
 def test_o22_an_unfinished_save_is_not_there(ckpt, monkeypatch):
     from ckptstore.operations import ingest
 
-    def stop(*_arguments):
+    def stop(*_arguments, **_named):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from msgspec import structs
 
+import manifests
 from ckptstore.config import TargetConfig
 from ckptstore.errors import AccessDenied, OutOfReach
 from ckptstore.operations.doctor import examine
@@ -155,6 +156,8 @@ def test_a_clock_that_differs(store):
 def test_a_spare_target_may_hold_any_run_where_none_can_be_listed(store, tmp_path):
     spare = TargetConfig(name="g", url=f"file://{tmp_path}/g")
     (tmp_path / "g").mkdir()
+    identity = manifests.Identity(store_id=store.opened.group.store_id, target="g")
+    (tmp_path / "g" / paths.IDENTITY).write_bytes(manifests.seal(identity))
     opened = reopen(store.root, structs.replace(store.config, targets=[*store.config.targets, spare])).opened
     opened.targets = {name: Unlisted(target) for name, target in opened.targets.items()}
     report = examine(opened)
