@@ -64,6 +64,7 @@ print(json.dumps(added))
 """
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="resident size is read from /proc")
 def test_o39_128_mib_through_a_window_of_24_mib_into_and_out_of_each_format(tmp_path):
     command = [sys.executable, "-c", SCRIPT, str(tmp_path), "16", str(PIECE), str(WINDOW)]

@@ -299,8 +299,11 @@ def test_what_is_no_part_is_refused_before_anything_is_written(tmp_path, options
     assert store.digest(*"abcdef") == before
 
 
-@pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize("moment", ["before it reads the versions", "before it puts its own"])
+READS, PUTS = "before it reads the versions", "before it puts its own"
+OTHERS = [pytest.param(*each, marks=pytest.mark.soak) for each in ((True, READS), (False, PUTS))]
+
+
+@pytest.mark.parametrize(("whole", "moment"), [(False, READS), (True, PUTS), *OTHERS])
 def test_a_repair_takes_back_nothing_that_another_one_moved_meanwhile(tmp_path, monkeypatch, whole, moment):
     """It looked at a shard and rebuilt it; before it puts that, another repair moves it, and ends."""
     store, _ = saved(tmp_path, memory=False, spare="gh")
@@ -308,7 +311,7 @@ def test_a_repair_takes_back_nothing_that_another_one_moved_meanwhile(tmp_path, 
     other = reopen(tmp_path, store.config)
     part = "1/1" if whole else next(part for part in parts(2) if shards_of(store, store.latest(), part))
     mine = shards_of(store, store.latest(), part)
-    if moment.endswith("versions"):
+    if moment == READS:
         place, name = Mender, "_supersede"
     else:
         place, name = type(store.opened.group), "supersede"

@@ -120,7 +120,7 @@ def test_a_stronger_code_never_loses_more_often_target_by_target(k, m, target, h
     [
         ("2+1", Rates(0.3, 0.02, 700.0), 2_000_000),
         ("4+2@3", Rates(0.5, 0.05, 400.0), 2_000_000),
-        ("8+4@4", Rates(1.0, 0.2, 500.0), 1_000_000),
+        pytest.param("8+4@4", Rates(1.0, 0.2, 500.0), 1_000_000, marks=pytest.mark.soak),
         ("1+1@2", Rates(0.2, 0.0, 300.0), 6_000_000),
     ],
 )
