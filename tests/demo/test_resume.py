@@ -8,6 +8,8 @@ from ckptstore.demo.backings import DirectoryBackings
 from ckptstore.demo.commands import Commands
 from ckptstore.demo.jobs import Job
 
+pytestmark = pytest.mark.soak  # a minute of CPU; tests/state has the like on one rank
+
 
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory):
@@ -40,14 +42,12 @@ def test_o64_ten_steps_and_ten_more_equal_twenty(jobs):
     assert jobs.more.digests()[20] == jobs.twenty.digests()[20] != jobs.twenty.digests()[10]
 
 
-@pytest.mark.soak
 def test_o64_four_ranks_load_the_state_that_two_saved(jobs, four):
     [loaded] = four.events("loaded")
     assert (loaded["step"], loaded["saved_on"]) == (10, 2)
     assert loaded["digest"] == jobs.twenty.digests()[10]
 
 
-@pytest.mark.soak
 def test_four_ranks_read_the_samples_in_the_order_of_two(jobs, four):
     reference = jobs.twenty.steps()
     assert list(four.steps()) == [11, 12]
