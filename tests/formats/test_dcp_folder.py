@@ -33,17 +33,6 @@ STATE = {
 }
 
 
-@pytest.fixture
-def place(tmp_path):
-    return make_place(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def untouched(tmp_path_factory):
-    """A store that nothing is written to."""
-    return make_place(tmp_path_factory.mktemp("untouched"))
-
-
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """What torch writes of STATE."""

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from ckptstore.dtypes import DTYPES
 from ckptstore.errors import DataLost, KeyCollision, NotFoundError, UnsupportedValue, UsageError
-from tests.formats.support import all_bits, dtypes_of_torch, make_place, names_in, random_tensor
+from tests.formats.support import all_bits, dtypes_of_torch, names_in, random_tensor
 
 INDEX = "model.safetensors.index.json"
 ONE, TWO = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
@@ -20,17 +20,6 @@ WEIGHTS = {
     "none": torch.empty(0, 2),
     "head": torch.arange(6, dtype=torch.int16),
 }
-
-
-@pytest.fixture
-def place(tmp_path):
-    return make_place(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def untouched(tmp_path_factory):
-    """A store that nothing is written to."""
-    return make_place(tmp_path_factory.mktemp("untouched"))
 
 
 @pytest.fixture

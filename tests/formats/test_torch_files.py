@@ -31,11 +31,6 @@ STATE = {
 }
 
 
-@pytest.fixture
-def place(tmp_path):
-    return make_place(tmp_path)
-
-
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
     """A store for tests that each save and look at a step of their own."""

@@ -11,6 +11,7 @@ from ckptstore.errors import StateError
 from ckptstore.state import ShuffledBatches, TrainState
 from tests.dcp.equality import same
 from tests.dcp.ranks import assert_held, run_on_ranks
+from tests.state.support import Order
 
 pytestmark = pytest.mark.soak
 
@@ -125,21 +126,8 @@ def check_the_same_ranks_go_on_bit_for_bit(ranks):
     assert same(fresh.state.state_dict()["rng"], job.state.state_dict()["rng"])
 
 
-class Own:
-    """A loader of a rank's own."""
-
-    def __init__(self):
-        self.at = 0
-
-    def state_dict(self):
-        return {"at": self.at}
-
-    def load_state_dict(self, state):
-        self.at = state["at"]
-
-
 def check_o51_a_rank_s_own_loader_cant_be_another_number_of_ranks_(ranks):
-    run, own = ranks.run("own"), Own()
+    run, own = ranks.run("own"), Order()
     if ranks.rank < 2:
         own.at = 3 + ranks.rank
         run.save(Job(ranks, 2, 0, loader=own).state, 1, process_group=ranks.groups[2])
@@ -147,7 +135,7 @@ def check_o51_a_rank_s_own_loader_cant_be_another_number_of_ranks_(ranks):
         run.load(Job(ranks, 2, 1, loader=own).state, process_group=ranks.groups[2])
         assert own.at == 3 + ranks.rank
     dist.barrier()
-    job = Job(ranks, 4, 1, loader=Own())
+    job = Job(ranks, 4, 1, loader=Order())
     with pytest.raises(StateError, match="positions of 2 ranks"):
         run.load(job.state)
     report = run.load(job.state, strict=False)

@@ -19,6 +19,7 @@ from ckptstore.state import TrainState
 from ckptstore.state.text import from_text, to_text
 from tests.dcp import folder
 from tests.dcp.equality import same
+from tests.state.support import Order
 from tests.support import make_store
 
 pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
@@ -47,19 +48,6 @@ class Folder:
 @pytest.fixture
 def plain(tmp_path):
     return Folder(tmp_path)
-
-
-class Order:
-    """A loader of the simplest kind: a position."""
-
-    def __init__(self):
-        self.at = 0
-
-    def state_dict(self):
-        return {"at": self.at}
-
-    def load_state_dict(self, state):
-        self.at = state["at"]
 
 
 class Job:
