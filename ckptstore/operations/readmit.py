@@ -15,7 +15,12 @@ from manifests import FormatError, Identity, paths
 
 LOST_STANDINGS = ("absent", "joining", "damaged")
 
-__all__ = ["LOST_STANDINGS", "readmit_targets"]
+__all__ = ["lost_standings", "readmit_targets"]
+
+
+def lost_standings(opened: Opened) -> set[str]:
+    """The targets that lost their standing, as the store was read last: they count for nothing until re-admitted."""
+    return {name for name, standing in opened.group.standings.items() if standing.state in LOST_STANDINGS}
 
 
 def readmit_targets(opened: Opened, replace: Mapping[str, str]) -> tuple[list[str], list[str]]:

@@ -17,7 +17,7 @@ from ckptstore.operations.health import CheckpointHealth, recoverable, to_check,
 from ckptstore.operations.mend import Mender
 from ckptstore.operations.obstacles import obstacles
 from ckptstore.operations.pacing import paced
-from ckptstore.operations.readmit import LOST_STANDINGS, readmit_targets
+from ckptstore.operations.readmit import lost_standings, readmit_targets
 from ckptstore.operations.repair_report import RepairReport, RepairResult
 from ckptstore.operations.replacing import check_replacements, places_with
 from ckptstore.operations.runs import runs_on
@@ -137,7 +137,7 @@ def _waiting(opened: Opened, replace: Mapping[str, str], places: Sequence[Place]
     """Targets that only the first part makes the store's again: what belongs on them can't be put there before."""
     with protocol_errors():
         opened.group.refresh()
-    lost = {name for name, standing in opened.group.standings.items() if standing.state in LOST_STANDINGS}
+    lost = lost_standings(opened)
     lost = (lost & set(opened.group.members.targets)) | (set(replace.values()) - {place.target for place in places})
     return [f"{name} has to be re-admitted by part 1: run this part again after it" for name in sorted(lost)]
 
@@ -174,7 +174,7 @@ def _places(opened: Opened, replace: Mapping[str, str], report: RepairReport) ->
     places, failed = opened.writable()
     if report.dry_run:
         new = set(replace.values())
-        lost = {name for name, standing in opened.group.standings.items() if standing.state in LOST_STANDINGS}
+        lost = lost_standings(opened)
         back = {n for n, error in failed.items() if isinstance(error, ObjectNotFound) or n in lost} | new
         report.readmitted = sorted((back & set(failed)) | (lost & set(opened.group.members.targets)))
         places = [place for place in places_with(opened, new) if place.target not in failed or place.target in back]
